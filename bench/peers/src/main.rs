@@ -56,6 +56,9 @@ struct Options {
     /// Repeats of each query, in turns between the servers.
     #[arg(long, default_value_t = 7)]
     repeats: usize,
+    /// Let VictoriaMetrics answer a query from its cache of results, which no other server has.
+    #[arg(long)]
+    cached_results: bool,
     /// Keep the data of queries in this directory, and take what an earlier run left there.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -93,8 +96,10 @@ fn main() -> anyhow::Result<()> {
         options.peer.clone()
     };
     if options.what == What::Queries {
-        let directories = queries::Directories { keep: options.keep.as_deref(), profile: options.profile.as_deref() };
-        return queries::run(&options.programs, &peers, options.scale, options.repeats, directories);
+        let Options { scale, repeats, cached_results, .. } = options;
+        let (keep, profile) = (options.keep.as_deref(), options.profile.as_deref());
+        let setup = queries::Setup { scale, repeats, cached_results, keep, profile };
+        return queries::run(&options.programs, &peers, &setup);
     }
     if let (Some(address), Some(file)) = (&options.record, &options.recording) {
         return recorded::record(address, now_ms() - 5_000, file);

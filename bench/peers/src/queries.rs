@@ -80,29 +80,28 @@ const QUERIES: [Query; 17] = [
     query("cells p99 of 300, 30 min/60 s", CELLS, Some((1_800, 60)), 5, Data::Cells),
 ];
 
-/// Where to keep the data for another run, and where profiles of Ogive go.
-#[derive(Clone, Copy)]
-pub struct Directories<'a> {
+/// How to measure; where to keep the data for another run, and where profiles of Ogive go.
+pub struct Setup<'a> {
+    pub scale: f64,
+    pub repeats: usize,
+    /// VictoriaMetrics may answer from what it answered before.
+    pub cached_results: bool,
     pub keep: Option<&'a Path>,
     pub profile: Option<&'a Path>,
 }
 
 /// Loads, restarts, asks, prints.
-pub fn run(
-    programs: &Programs,
-    peers: &[Peer],
-    scale: f64,
-    repeats: usize,
-    directories: Directories,
-) -> anyhow::Result<()> {
+pub fn run(programs: &Programs, peers: &[Peer], setup: &Setup<'_>) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir()?;
-    let directory = directories.keep.unwrap_or(temporary.path());
+    let directory = setup.keep.unwrap_or(temporary.path());
     let now_ms = when(directory)?;
     let mut servers = Vec::new();
     for peer in peers {
         let data = directory.join(peer.name());
         if !data.exists() {
-            load(Server::start(*peer, programs, &data)?, now_ms, scale).with_context(|| peer.name())?.terminate()?;
+            load(Server::start(*peer, programs, &data)?, now_ms, setup.scale)
+                .with_context(|| peer.name())?
+                .terminate()?;
         }
         let server = Server::start(*peer, programs, &data)?;
         server.settle()?;
@@ -114,12 +113,13 @@ pub fn run(
     for query in &QUERIES {
         let mut figures: Vec<Figures> = servers.iter().map(|_| Figures::default()).collect();
         let ogive = servers.iter().find(|server| server.peer == Peer::Ogive);
-        let profile = directories.profile.zip(ogive);
+        let profile = setup.profile.zip(ogive);
         let profile =
             profile.map(|(directory, server)| Profile::start(directory, query.name, server.id())).transpose()?;
-        for _ in 0..repeats {
+        for _ in 0..setup.repeats {
             for (at, server) in servers.iter().enumerate().filter(|(_, server)| query.fits(server.peer)) {
-                figures[at].take(server, query, now_ms, idle[at])?;
+                let path = query.path(server.peer, now_ms, setup.cached_results);
+                figures[at].take(server, query, &path, idle[at])?;
             }
         }
         profile.map(Profile::finish).transpose()?;
@@ -151,7 +151,7 @@ pub fn pairs(programs: &[Programs; 2], scale: f64, repeats: usize) -> anyhow::Re
         for repeat in 0..repeats {
             for side in order(repeat) {
                 let (server, idle) = &servers[side];
-                figures[side].take(server, query, now_ms, *idle)?;
+                figures[side].take(server, query, &query.path(server.peer, now_ms, false), *idle)?;
             }
         }
         let [a, b] = &figures;
@@ -184,14 +184,14 @@ impl Query {
         self.data == Data::Floats || peer != Peer::Victoria
     }
 
-    fn path(&self, peer: Peer, now_ms: i64) -> String {
+    /// `cached_results`: VictoriaMetrics may answer from what it answered before.
+    fn path(&self, peer: Peer, now_ms: i64, cached_results: bool) -> String {
         let expr = match (self.data, peer) {
             (Data::Cells, Peer::Prometheus) => NATIVE,
             _ => self.expr,
         };
         let (expr, now) = (encoded(expr), now_ms / 1000);
-        // Without it VictoriaMetrics would answer from what it answered before.
-        let cache = if peer == Peer::Victoria { "&nocache=1" } else { "" };
+        let cache = if peer == Peer::Victoria && !cached_results { "&nocache=1" } else { "" };
         match self.range {
             None => format!("/api/v1/query?query={expr}&time={now}{cache}"),
             Some((length, step)) => {
@@ -210,12 +210,11 @@ struct Figures {
 }
 
 impl Figures {
-    fn take(&mut self, server: &Server, query: &Query, now_ms: i64, idle: f64) -> anyhow::Result<()> {
-        let path = query.path(server.peer, now_ms);
+    fn take(&mut self, server: &Server, query: &Query, path: &str, idle: f64) -> anyhow::Result<()> {
         let (cpu, began) = (server.cpu()?, Instant::now());
         for _ in 0..query.times {
             let asked = Instant::now();
-            let (status, body) = server.get(&path)?;
+            let (status, body) = server.get(path)?;
             self.wall_ms.push(asked.elapsed().as_secs_f64() * 1000.0);
             anyhow::ensure!(status == 200, "{}: {}: {body}", server.peer.name(), query.name);
             self.series = body.matches("\"metric\":").count();
