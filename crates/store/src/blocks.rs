@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ogive_journal::Disk;
 use ogive_model::{Labels, Matcher, Ms, Opening, SelectError, Selection, SeriesData, Tenant, TimeRange};
 
-use crate::block::BlockCache;
+use crate::block::{BlockCache, CacheFigures};
 use crate::first::First;
 use crate::manifest::Manifest;
 use crate::merge::merge_telling;
@@ -36,42 +36,40 @@ struct Live {
 
 /// The live blocks. Cloning shares them.
 #[derive(Clone, Default)]
-pub struct Blocks(Vec<Arc<Live>>);
+pub struct Blocks {
+    live: Vec<Arc<Live>>,
+    /// Of what queries decode of them.
+    cache: Option<Arc<BlockCache>>,
+}
 
 impl Blocks {
     /// Opens the blocks that `manifest` names, with a `cache` for queries. Those that cannot be opened stay named: see
     /// [`Blocks::failures`].
-    pub(crate) fn open(
-        disk: &dyn Disk,
-        directory: &Path,
-        manifest: &Manifest,
-        cache: Option<&Arc<BlockCache>>,
-    ) -> Self {
-        let open = |meta: &BlockMeta| Arc::new(Live::open(disk, directory, meta, cache));
-        Self(manifest.blocks.iter().map(open).collect())
+    pub(crate) fn open(disk: &dyn Disk, directory: &Path, manifest: &Manifest, cache: Option<Arc<BlockCache>>) -> Self {
+        let open = |meta: &BlockMeta| Arc::new(Live::open(disk, directory, meta, cache.as_ref()));
+        Self { live: manifest.blocks.iter().map(open).collect(), cache }
     }
 
     /// These blocks, those that could not be opened opened again.
-    pub(crate) fn reopened(&self, disk: &dyn Disk, directory: &Path, cache: Option<&Arc<BlockCache>>) -> Self {
+    pub(crate) fn reopened(&self, disk: &dyn Disk, directory: &Path) -> Self {
         let again = |live: &Arc<Live>| match &*live.block {
             Ok(_) => Arc::clone(live),
-            Err(_) => Arc::new(Live::open(disk, directory, &live.meta, cache)),
+            Err(_) => Arc::new(Live::open(disk, directory, &live.meta, self.cache.as_ref())),
         };
-        Self(self.0.iter().map(again).collect())
+        self.with(self.live.iter().map(again).collect())
+    }
+
+    /// A set of others, with the same cache.
+    fn with(&self, live: Vec<Arc<Live>>) -> Self {
+        Self { live, cache: self.cache.clone() }
     }
 
     /// The blocks that `manifest` names: those of this set, and the others opened.
     ///
     /// # Errors
     /// When a block that is new cannot be opened.
-    pub(crate) fn follow(
-        &self,
-        disk: &dyn Disk,
-        directory: &Path,
-        manifest: &Manifest,
-        cache: Option<&Arc<BlockCache>>,
-    ) -> Result<Self, Error> {
-        let known: HashMap<BlockId, &Arc<Live>> = self.0.iter().map(|live| (live.meta.id, live)).collect();
+    pub(crate) fn follow(&self, disk: &dyn Disk, directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let known: HashMap<BlockId, &Arc<Live>> = self.live.iter().map(|live| (live.meta.id, live)).collect();
         let mut blocks = Vec::with_capacity(manifest.blocks.len());
         for meta in &manifest.blocks {
             blocks.push(match known.get(&meta.id) {
@@ -79,15 +77,15 @@ impl Blocks {
                 // What is known of a block may change while its bytes do not.
                 Some(live) => Arc::new(Live { meta: meta.clone(), block: live.block.clone() }),
                 None => {
-                    let live = Live::open(disk, directory, meta, cache);
+                    let live = Live::open(disk, directory, meta, self.cache.as_ref());
                     live.readable()?;
                     Arc::new(live)
                 }
             });
         }
-        debug_assert_eq!(known.len(), self.0.len(), "a block is in the set once");
+        debug_assert_eq!(known.len(), self.live.len(), "a block is in the set once");
         assert_eq!(blocks.len(), manifest.blocks.len(), "each block that the manifest names is in the set");
-        Ok(Self(blocks))
+        Ok(self.with(blocks))
     }
 
     /// The block `id`, which must be readable.
@@ -98,29 +96,34 @@ impl Blocks {
     /// # Panics
     /// When it is not in the set.
     pub(crate) fn readable(&self, id: BlockId) -> Result<&Block, Error> {
-        self.0.iter().find(|live| live.meta.id == id).expect("a live block is asked for").readable()
+        self.live.iter().find(|live| live.meta.id == id).expect("a live block is asked for").readable()
     }
 
     /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.live.len()
     }
 
     /// True when there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.live.is_empty()
+    }
+
+    /// How the cache is used.
+    pub(crate) fn cache_figures(&self) -> CacheFigures {
+        self.cache.as_ref().map_or_else(CacheFigures::default, |cache| cache.figures())
     }
 
     /// What the manifest says of each.
     pub fn metas(&self) -> impl DoubleEndedIterator<Item = &BlockMeta> + ExactSizeIterator {
-        self.0.iter().map(|live| &live.meta)
+        self.live.iter().map(|live| &live.meta)
     }
 
     /// The blocks that cannot be read, and why.
     pub fn failures(&self) -> impl Iterator<Item = (BlockId, &Error)> {
-        self.0.iter().filter_map(|live| (*live.block).as_ref().err().map(|error| (live.meta.id, error)))
+        self.live.iter().filter_map(|live| (*live.block).as_ref().err().map(|error| (live.meta.id, error)))
     }
 
     /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
@@ -183,12 +186,12 @@ impl Blocks {
             let meta = &live.meta;
             meta.resolution_ms == 0 && meta.time_max > newest.saturating_sub(within) && live.block.is_ok()
         };
-        Self(self.0.iter().filter(is_recent).cloned().collect())
+        self.with(self.live.iter().filter(is_recent).cloned().collect())
     }
 
     /// All that can be read.
     pub(crate) fn readable_all(&self) -> impl Iterator<Item = (&BlockMeta, &Block)> {
-        self.0.iter().filter_map(|live| (*live.block).as_ref().ok().map(|block| (&live.meta, block)))
+        self.live.iter().filter_map(|live| (*live.block).as_ref().ok().map(|block| (&live.meta, block)))
     }
 
     /// The label names of the series that `matchers` accept, of all blocks of `tenant` that touch `range`.
@@ -273,7 +276,7 @@ impl Blocks {
     /// The blocks of `tenant` in one resolution that touch `range`: their numbers in this set, for [`Blocks::numbered`].
     pub(crate) fn numbers(&self, tenant: &Tenant, resolution_ms: u32, range: TimeRange) -> Vec<usize> {
         let is_requested = |live: &Live| live.meta.resolution_ms == resolution_ms && live.touches(tenant, range);
-        (0..self.0.len()).filter(|number| is_requested(&self.0[*number])).collect()
+        (0..self.live.len()).filter(|number| is_requested(&self.live[*number])).collect()
     }
 
     /// What the manifest says of a block, and the block.
@@ -281,7 +284,7 @@ impl Blocks {
     /// # Errors
     /// Why it cannot be read.
     pub(crate) fn numbered(&self, number: usize) -> (&BlockMeta, Result<&Block, Error>) {
-        let live = &self.0[number];
+        let live = &self.live[number];
         (&live.meta, live.readable())
     }
 
@@ -290,7 +293,7 @@ impl Blocks {
     }
 
     fn live(&self, tenant: &Tenant, range: TimeRange) -> impl Iterator<Item = &Live> {
-        self.0.iter().map(|live| &**live).filter(move |live| live.touches(tenant, range))
+        self.live.iter().map(|live| &**live).filter(move |live| live.touches(tenant, range))
     }
 
     /// Bytes of the indexes that are in memory.
@@ -300,7 +303,7 @@ impl Blocks {
 
     /// The blocks that could be opened.
     fn openable(&self) -> impl Iterator<Item = &Block> {
-        self.0.iter().filter_map(|live| (*live.block).as_ref().ok())
+        self.live.iter().filter_map(|live| (*live.block).as_ref().ok())
     }
 
     /// Forgets the indexes of blocks outside `range` when all together take more than `bytes_max`.
@@ -414,7 +417,7 @@ mod tests {
             }
             prop_assert_eq!(blocks.label_names(&Tenant::default(), &m1, TimeRange::ALL).unwrap(), names);
             blocks.trim(TimeRange::from_ms(i64::MAX, i64::MAX), 0);
-            prop_assert!(blocks.0.iter().all(|live| (*live.block).as_ref().unwrap().index_bytes() == 0));
+            prop_assert!(blocks.live.iter().all(|live| (*live.block).as_ref().unwrap().index_bytes() == 0));
         }
     }
 

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ogive_journal::Disk;
 
-use crate::block::{BlockCache, CacheFigures};
 use crate::reserve::Reserve;
 use crate::sway::sway;
 use crate::view::View;
@@ -27,29 +26,15 @@ pub(crate) struct Ledger {
     reserve: Arc<Reserve>,
     manifest: Mutex<Manifest>,
     view: Mutex<Arc<View>>,
-    /// Of what queries decode.
-    cache: Option<Arc<BlockCache>>,
 }
 
 impl Ledger {
-    /// `cache` is the one that `blocks` have.
-    pub(crate) fn new(
-        disk: Arc<dyn Disk>,
-        directory: &Path,
-        manifest: Manifest,
-        blocks: Blocks,
-        cache: Option<Arc<BlockCache>>,
-    ) -> Self {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, manifest: Manifest, blocks: Blocks) -> Self {
         let view = View { manifest: Arc::new(manifest.clone()), blocks, ..View::default() };
         assert_eq!(view.blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), directory, 0));
         let (directory, view) = (directory.to_owned(), Mutex::new(Arc::new(view)));
-        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view, cache }
-    }
-
-    /// How the cache of its blocks is used.
-    pub(crate) fn cache_figures(&self) -> CacheFigures {
-        self.cache.as_ref().map_or_else(CacheFigures::default, |cache| cache.figures())
+        Self { disk, directory, reserve, manifest: Mutex::new(manifest), view }
     }
 
     /// With readers to whom a cell of a rollup of floats costs as much as `float_cell_cost` samples.
@@ -97,7 +82,7 @@ impl Ledger {
         let before = self.view();
         assert_eq!(before.manifest.generation, held.generation, "readers see the newest change");
         if before.blocks.failures().next().is_some() {
-            let blocks = before.blocks.reopened(&*self.disk, &self.directory, self.cache.as_ref());
+            let blocks = before.blocks.reopened(&*self.disk, &self.directory);
             assert_eq!(blocks.len(), before.blocks.len(), "the same blocks are live");
             let view = View { blocks, ..View::clone(&before) };
             *self.view.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
@@ -144,7 +129,7 @@ impl Ledger {
             next.horizons
         );
         sway();
-        let blocks = before.blocks.follow(&*self.disk, &self.directory, &next, self.cache.as_ref())?;
+        let blocks = before.blocks.follow(&*self.disk, &self.directory, &next)?;
         self.reserve.spend(|| next.replace(&*self.disk, &self.directory))?;
         sway();
         let flushed = flushed.unwrap_or(before.flushed);
@@ -179,7 +164,7 @@ mod tests {
         let disk = SimulatedDisk::new(1);
         let directory = Path::new("data");
         disk.create_dir_all(directory).unwrap();
-        let ledger = Ledger::new(Arc::new(disk), directory, Manifest::default(), Blocks::default(), None);
+        let ledger = Ledger::new(Arc::new(disk), directory, Manifest::default(), Blocks::default());
         std::thread::scope(|scope| {
             let changed = ledger.commit(None, |_| {
                 let flush = scope.spawn(|| ledger.nothing_was_left(7));

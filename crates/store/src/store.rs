@@ -85,15 +85,14 @@ impl Store {
 
     /// Opens it without what a rollback has left to be deleted.
     fn begin(disk: Arc<dyn Disk>, directory: &Path, options: Options, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let OpenedDirectory { lock, manifest, blocks, cache, sources, journal, met } =
-            find(&disk, directory, &options)?;
+        let OpenedDirectory { lock, manifest, blocks, sources, journal, met } = find(&disk, directory, &options)?;
         let now = clock.wall().to_ms();
         let findings = Findings::open(Arc::clone(&disk), directory, now);
         let size = Arc::new(HeadSize::default());
         let stats = Arc::new(Stats::default());
         let queue = Arc::new(Queue::new(options.queue_batches_max, options.queue_bytes_max));
         let (first, from) = (manifest.read_from(), manifest.replay_from);
-        let ledger = Ledger::new(disk, directory, manifest, blocks, cache)
+        let ledger = Ledger::new(disk, directory, manifest, blocks)
             .with_float_cell_cost(options.float_cell_cost)
             .with_reserve(options.reserve_bytes);
         let (bell, maintenance) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
@@ -479,7 +478,7 @@ impl Store {
     #[must_use]
     pub fn status(&self) -> Status {
         let view = self.ledger.view();
-        let cache = self.ledger.cache_figures();
+        let cache = view.blocks.cache_figures();
         Status {
             series: self.stats.series.get(),
             // ORDERING: Relaxed; numbers to look at.
@@ -748,7 +747,6 @@ struct OpenedDirectory {
     lock: DirectoryLock,
     manifest: Manifest,
     blocks: Blocks,
-    cache: Option<Arc<BlockCache>>,
     sources: SourceTable,
     journal: Journal,
     met: OpeningProblems,
@@ -793,8 +791,7 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let lock = disk.lock(directory)?;
     snapshot::finish_rollback(&**disk, directory)?;
     let (manifest, reported) = Manifest::open(&**disk, directory)?;
-    let cache = BlockCache::new(options.query_cache_bytes);
-    let blocks = Blocks::open(&**disk, directory, &manifest, cache.as_ref());
+    let blocks = Blocks::open(&**disk, directory, &manifest, BlockCache::new(options.query_cache_bytes));
     let sources = read_windows(&manifest, directory)?;
     let OpenedJournal { journal, problems, last } = open_journal(disk, directory, options, &manifest)?;
     assert_eq!(blocks.len(), manifest.blocks.len(), "each live block is open, or says why it is not");
@@ -803,7 +800,7 @@ fn find(disk: &Arc<dyn Disk>, directory: &Path, options: &Options) -> Result<Ope
     let is_lost = reported.len() > 1;
     let met =
         OpeningProblems { manifest: (reported, is_lost), blocks: block_failures(&blocks), journal: problems, last };
-    Ok(OpenedDirectory { lock, manifest, blocks, cache, sources, journal, met })
+    Ok(OpenedDirectory { lock, manifest, blocks, sources, journal, met })
 }
 
 fn block_failures(blocks: &Blocks) -> Vec<String> {

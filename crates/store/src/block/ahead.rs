@@ -10,7 +10,7 @@ use ogive_model::TimeRange;
 
 use crate::Error;
 use crate::block::Block;
-use crate::block::cache::{Lookup, Part};
+use crate::block::cache::Lookup;
 use crate::block::series::ChunkEntry;
 use crate::codec::float_run::{self, Found, RunScratch};
 use crate::codec::kept_floats::KeptFloats;
@@ -67,7 +67,7 @@ impl Block {
             return Ok(Found::Unfit);
         };
         if matches!(lookup, Lookup::Wanted) {
-            self.keep::<KeptFloats>(chunk, Part::Floats(Arc::new(KeptFloats::new(&run))));
+            self.keep(chunk, Arc::new(KeptFloats::new(&run)));
         }
         let found = float_run::inside(run, range);
         // Where nothing is found, what is not a run is asked next, and that is one use.

@@ -87,6 +87,12 @@ pub(crate) trait KeptPart: Sized {
 
     /// The part as such.
     fn from_part(part: &Part) -> Option<&Arc<Self>>;
+
+    /// As a part of any kind.
+    fn into_part(self: Arc<Self>) -> Part;
+
+    /// Bytes beside those of the type itself.
+    fn heap_bytes(&self) -> usize;
 }
 
 const KINDS: usize = 3;
@@ -175,17 +181,17 @@ impl Growth {
         Self { stored: AtomicU64::new(GROWTH_STORED_BYTES), kept: AtomicU64::new(GROWTH * GROWTH_STORED_BYTES) }
     }
 
-    fn add(&self, stored: u32, kept: u64) {
+    fn add(&self, stored: u64, kept: u64) {
         // ORDERING: Relaxed here and below; an estimate may mix two moments.
-        self.stored.fetch_add(stored.into(), Ordering::Relaxed);
+        self.stored.fetch_add(stored, Ordering::Relaxed);
         self.kept.fetch_add(kept, Ordering::Relaxed);
     }
 
     /// About how many bytes a part takes of which so many are stored.
-    fn estimate(&self, stored: u32) -> u32 {
+    fn estimate(&self, stored: u64) -> u32 {
         let times = self.kept.load(Ordering::Relaxed) as f64 / self.stored.load(Ordering::Relaxed) as f64;
         // The greatest where it does not fit.
-        (f64::from(stored) * times) as u32
+        (stored as f64 * times) as u32
     }
 }
 
@@ -221,8 +227,8 @@ impl CacheView {
     }
 
     /// What there is of the part of `length` stored bytes at `offset`.
-    pub(super) fn look_up<T: KeptPart>(&self, offset: u64, length: u32) -> Lookup<T> {
-        if u64::from(length) < STORED_BYTES_MIN {
+    pub(super) fn look_up<T: KeptPart>(&self, offset: u64, length: u64) -> Lookup<T> {
+        if length < STORED_BYTES_MIN {
             return Lookup::Nothing;
         }
         let key = (self.block, offset);
@@ -241,35 +247,23 @@ impl CacheView {
     }
 
     /// Notes that the part of `length` stored bytes at `offset` was used.
-    pub(super) fn note<T: KeptPart>(&self, offset: u64, length: u32) {
+    pub(super) fn note<T: KeptPart>(&self, offset: u64, length: u64) {
         self.cache.noted.insert((self.block, offset), self.cache.growth[T::KIND].estimate(length));
     }
 
     /// Keeps the part of `length` stored bytes at `offset`, unless it is too large.
-    pub(super) fn keep<T: KeptPart>(&self, offset: u64, length: u32, part: Part) {
-        debug_assert!(T::from_part(&part).is_some(), "a part is kept as what it is");
-        let bytes = ENTRY_BYTES + part.memory_bytes() as u64;
+    pub(super) fn keep<T: KeptPart>(&self, offset: u64, length: u64, part: Arc<T>) {
+        let bytes = ENTRY_BYTES + (size_of::<T>() + part.heap_bytes()) as u64;
         self.cache.growth[T::KIND].add(length, bytes);
         if bytes > self.cache.part_bytes_max {
             return self.keep_unfit(offset);
         }
-        self.cache.parts.insert((self.block, offset), Kept { part, bytes });
+        self.cache.parts.insert((self.block, offset), Kept { part: part.into_part(), bytes });
     }
 
     /// Remembers that the part at `offset` cannot be kept.
     pub(super) fn keep_unfit(&self, offset: u64) {
         self.cache.parts.insert((self.block, offset), Kept { part: Part::Unfit, bytes: ENTRY_BYTES });
-    }
-}
-
-impl Part {
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Floats(kept) => size_of_val(&**kept) + kept.heap_bytes(),
-            Self::Histograms(kept) => size_of_val(&**kept) + kept.heap_bytes(),
-            Self::Page(kept) => size_of_val(&**kept) + kept.heap_bytes(),
-            Self::Unfit => 0,
-        }
     }
 }
 
@@ -279,6 +273,14 @@ impl KeptPart for KeptFloats {
     fn from_part(part: &Part) -> Option<&Arc<Self>> {
         if let Part::Floats(kept) = part { Some(kept) } else { None }
     }
+
+    fn into_part(self: Arc<Self>) -> Part {
+        Part::Floats(self)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
+    }
 }
 
 impl KeptPart for KeptHistograms {
@@ -286,6 +288,14 @@ impl KeptPart for KeptHistograms {
 
     fn from_part(part: &Part) -> Option<&Arc<Self>> {
         if let Part::Histograms(kept) = part { Some(kept) } else { None }
+    }
+
+    fn into_part(self: Arc<Self>) -> Part {
+        Part::Histograms(self)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        Self::heap_bytes(self)
     }
 }
 
@@ -295,13 +305,9 @@ impl KeptPart for KeptPage {
     fn from_part(part: &Part) -> Option<&Arc<Self>> {
         if let Part::Page(kept) = part { Some(kept) } else { None }
     }
-}
 
-impl KeptPage {
-    /// Entries of which no label set was made yet.
-    pub(super) fn new(entries: Vec<Entry>) -> Self {
-        let labels = vec![None; entries.len()];
-        Self { entries: Arc::new(entries), labels }
+    fn into_part(self: Arc<Self>) -> Part {
+        Part::Page(self)
     }
 
     fn heap_bytes(&self) -> usize {
@@ -315,12 +321,20 @@ impl KeptPage {
     }
 }
 
+impl KeptPage {
+    /// Entries of which no label set was made yet.
+    pub(super) fn new(entries: Vec<Entry>) -> Self {
+        let labels = vec![None; entries.len()];
+        Self { entries: Arc::new(entries), labels }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// 4 KiB are stored of each part.
-    const LENGTH: u32 = 4 << 10;
+    const LENGTH: u64 = 4 << 10;
 
     /// Asks for `parts` parts in turn, so many times; gives how often one was kept, and how often one was found.
     fn ask(cache: &Arc<BlockCache>, parts: u64, times: usize) -> (u64, u64) {
@@ -331,9 +345,9 @@ mod tests {
                 Lookup::New => view.note::<KeptPage>(offset, LENGTH),
                 Lookup::Wanted => {
                     kept += 1;
-                    let labels = vec![None; GROWTH as usize * LENGTH as usize / size_of::<Option<Labels>>()];
+                    let labels = vec![None; (GROWTH * LENGTH) as usize / size_of::<Option<Labels>>()];
                     let page = KeptPage { entries: Arc::default(), labels };
-                    view.keep::<KeptPage>(offset, LENGTH, Part::Page(Arc::new(page)));
+                    view.keep(offset, LENGTH, Arc::new(page));
                 }
                 Lookup::Kept(_) => found += 1,
                 Lookup::Nothing => unreachable!("nothing is short or unfit"),
@@ -345,7 +359,7 @@ mod tests {
     #[test]
     fn what_fits_is_kept_and_what_does_not_is_read_as_without_a_cache() {
         const BYTES: u64 = 16 << 20;
-        let fitting = BYTES / (2 * GROWTH * u64::from(LENGTH));
+        let fitting = BYTES / (2 * GROWTH * LENGTH);
         let (kept, found) = ask(&BlockCache::new(BYTES).unwrap(), fitting, 10);
         assert!(kept >= fitting * 9 / 10 && found >= fitting * 7, "{kept} kept, {found} found of {fitting} ten times");
         let large = 6 * fitting;
@@ -358,7 +372,7 @@ mod tests {
         let cache = BlockCache::new(8 << 20).unwrap();
         let view = CacheView::new(&cache);
         let page = KeptPage { entries: Arc::default(), labels: vec![None; 1 << 18] };
-        view.keep::<KeptPage>(7, LENGTH, Part::Page(Arc::new(page)));
+        view.keep(7, LENGTH, Arc::new(page));
         assert!(matches!(view.look_up::<KeptPage>(7, LENGTH), Lookup::Nothing));
         assert_eq!(cache.figures(), CacheFigures { hits: 0, misses: 1, bytes: ENTRY_BYTES });
     }

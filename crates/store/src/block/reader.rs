@@ -19,7 +19,7 @@ use roaring::RoaringBitmap;
 
 use crate::Error;
 use crate::block::budget::Budget;
-use crate::block::cache::{BlockCache, CacheView, KeptPart, Lookup, Part};
+use crate::block::cache::{BlockCache, CacheView, KeptPart, Lookup};
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
 use crate::block::index::{Index, IndexBytes, SeriesPage};
 use crate::block::series::{self, ChunkEntry, Entry};
@@ -244,7 +244,7 @@ impl Block {
             // Where this fails, what is asked for may still be had.
             if let Ok(Some(read)) = KeptHistograms::read(&bytes) {
                 let kept = Arc::new(read);
-                self.keep::<KeptHistograms>(chunk, Part::Histograms(Arc::clone(&kept)));
+                self.keep(chunk, Arc::clone(&kept));
                 return Ok(Some(kept.append(range, columns)));
             }
             self.keep_unfit(chunk);
@@ -262,20 +262,20 @@ impl Block {
 
     /// What the cache has of a chunk; of one of floats, which are not those of a rollup.
     pub(crate) fn look_up<T: KeptPart>(&self, chunk: &ChunkEntry) -> Lookup<T> {
-        self.cache.as_ref().map_or(Lookup::Nothing, |cache| cache.look_up(chunk.offset, chunk.length))
+        self.cache.as_ref().map_or(Lookup::Nothing, |cache| cache.look_up(chunk.offset, chunk.length.into()))
     }
 
     /// Notes that a chunk was used, of which the cache had so much.
     pub(crate) fn note<T: KeptPart>(&self, chunk: &ChunkEntry, lookup: &Lookup<T>) {
         if let (Some(cache), Lookup::New) = (&self.cache, lookup) {
-            cache.note::<T>(chunk.offset, chunk.length);
+            cache.note::<T>(chunk.offset, chunk.length.into());
         }
     }
 
     /// Keeps what a chunk is.
-    pub(super) fn keep<T: KeptPart>(&self, chunk: &ChunkEntry, part: Part) {
+    pub(super) fn keep<T: KeptPart>(&self, chunk: &ChunkEntry, part: Arc<T>) {
         if let Some(cache) = &self.cache {
-            cache.keep::<T>(chunk.offset, chunk.length, part);
+            cache.keep(chunk.offset, chunk.length.into(), part);
         }
     }
 
@@ -547,7 +547,7 @@ impl Block {
                     return None;
                 };
                 let kept = Arc::new(KeptFloats::new(&run));
-                self.keep::<KeptFloats>(chunk, Part::Floats(Arc::clone(&kept)));
+                self.keep(chunk, Arc::clone(&kept));
                 Some(kept)
             }
         }

@@ -15,7 +15,7 @@ use roaring::RoaringBitmap;
 
 use crate::Error;
 use crate::block::budget::Budget;
-use crate::block::cache::{KeptPage, Lookup, Part};
+use crate::block::cache::{KeptPage, Lookup};
 use crate::block::format::{PAGE_SERIES, Section, SectionId};
 use crate::block::index::{Index, SeriesPage};
 use crate::block::reader::Block;
@@ -240,16 +240,16 @@ impl<'a> SeriesReader<'a> {
 
     /// The page at `place`, of `count` series.
     fn page_at(&mut self, place: Section, count: usize) -> Result<Arc<KeptPage>, Error> {
-        let cache = self.block.cache.as_ref().filter(|_| self.is_cached);
-        let length = u32::try_from(place.length).unwrap_or(u32::MAX);
-        match cache.map_or(Lookup::Nothing, |cache| cache.look_up(place.offset, length)) {
-            Lookup::Kept(page) => {
-                self.page_state = PageState::Kept;
-                return Ok(page);
+        if let Some(cache) = self.block.cache.as_ref().filter(|_| self.is_cached) {
+            match cache.look_up(place.offset, place.length) {
+                Lookup::Kept(page) => {
+                    self.page_state = PageState::Kept;
+                    return Ok(page);
+                }
+                Lookup::Wanted => self.page_state = PageState::Wanted,
+                Lookup::New => cache.note::<KeptPage>(place.offset, place.length),
+                Lookup::Nothing => {}
             }
-            Lookup::Wanted => self.page_state = PageState::Wanted,
-            Lookup::New => cache.expect("a lookup has its cache").note::<KeptPage>(place.offset, length),
-            Lookup::Nothing => {}
         }
         let entries = series::get_page(&self.block.checked(place)?, count);
         let entries = entries.map_err(|broken| self.block.corrupt(place.offset, broken))?;
@@ -260,8 +260,7 @@ impl<'a> SeriesReader<'a> {
     fn keep_page(&mut self) {
         let state = std::mem::replace(&mut self.page_state, PageState::Own);
         if let (Some(cache), Some((_, place)), PageState::Wanted) = (&self.block.cache, self.place.take(), state) {
-            let length = u32::try_from(place.length).unwrap_or(u32::MAX);
-            cache.keep::<KeptPage>(place.offset, length, Part::Page(Arc::clone(&self.page)));
+            cache.keep(place.offset, place.length, Arc::clone(&self.page));
         }
     }
 
