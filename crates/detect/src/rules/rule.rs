@@ -367,17 +367,21 @@ fn absent(alert: &mut Alert, time: WallMs, keep_firing_for: Ms) -> bool {
     false
 }
 
-/// Whether an alert's labels leave room for those that `ALERTS` adds.
+/// The label of `ALERTS` with the state.
+const ALERT_STATE: &str = "alertstate";
+
+/// Whether an alert's labels leave room for those that `ALERTS` adds. They are counted and not added: this is asked for
+/// each alert at each evaluation.
 fn can_have_state(labels: &Labels) -> Result<(), String> {
-    let whole = labels.try_with(METRIC_NAME, "ALERTS_FOR_STATE");
-    let whole = whole.and_then(|all| all.try_with("alertstate", AlertState::Firing.as_str()));
-    whole.map(drop).map_err(|error| format!("the alert's labels with those of ALERTS: {error}"))
+    let added = [METRIC_NAME, ALERT_STATE].into_iter().filter(|name| labels.get(name).is_empty()).count();
+    let (count, most) = (labels.len() + added, Labels::COUNT_MAX);
+    if count > most { Err(format!("the alert would have {count} labels in ALERTS, above {most}")) } else { Ok(()) }
 }
 
 /// `ALERTS` and `ALERTS_FOR_STATE` of an alert.
 fn state_samples(alert: &Alert, time: WallMs) -> [Sample; 2] {
     let named = |name: &str| alert.labels.with(METRIC_NAME, name);
-    let state = named("ALERTS").with("alertstate", alert.state.as_str());
+    let state = named("ALERTS").with(ALERT_STATE, alert.state.as_str());
     let since = alert.active_at.to_secs() as f64;
     [
         Sample { labels: state, time, value: Point::Float(1.0) },
