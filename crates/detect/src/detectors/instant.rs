@@ -11,7 +11,7 @@ pub(crate) struct Clock24(i64);
 impl Clock24 {
     /// Of an instant.
     pub(crate) const fn from_ms(time: WallMs) -> Self {
-        Self(time.0.div_euclid(1_000).rem_euclid(86_400))
+        Self(time.to_secs().rem_euclid(86_400))
     }
 }
 

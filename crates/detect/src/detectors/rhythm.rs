@@ -120,7 +120,7 @@ impl Rhythm {
     /// A gap (or a bad second) began at `onset` and was `width_ms` wide. Gaps come in order of time; one that begins
     /// in the second after another's belongs to the same run.
     pub fn gap(&mut self, onset: WallMs, width_ms: f64) -> Option<Finding> {
-        let second = onset.0.div_euclid(1_000);
+        let second = onset.to_secs();
         #[expect(clippy::cast_possible_truncation, reason = "a run of more than 2^63 ms is none")]
         let end_s = (onset.0 as f64 + width_ms.max(0.0)).min(4e18) as i64 / 1_000;
         let is_onset = second > self.last_bad_s + 1 || self.last_bad_s == 0;
@@ -144,7 +144,7 @@ impl Rhythm {
     /// Nothing bad happened up to `until`: memory of a quiet hour is freed, and a lock whose expected gaps did not
     /// occur is over.
     pub fn pass(&mut self, until: WallMs) -> Option<Finding> {
-        let second = until.0.div_euclid(1_000);
+        let second = until.to_secs();
         if self.ring.as_ref().is_some_and(|ring| second - ring.until_s >= HOUR) {
             self.ring = None;
         }
@@ -201,7 +201,7 @@ impl Rhythm {
 
     /// The most surprising period that divides an hour.
     fn folded(&mut self, onset: WallMs) -> Option<Lock> {
-        let second = onset.0.div_euclid(1_000);
+        let second = onset.to_secs();
         let ring = self.ring.as_deref()?;
         if ring.count < 3 || (ring.count > FOLD_EACH_MAX && second - self.folded_s < 60) {
             return None;
@@ -290,7 +290,7 @@ fn fold(seconds: &[i64], period: i64) -> Option<Fold> {
 fn sentence(lock: &Lock) -> String {
     let (second, hour) = (Ms::from_secs(1), Ms::from_secs(HOUR));
     let phase = if lock.period % second == Ms::ZERO && hour % lock.period == Ms::ZERO {
-        let phase_s = lock.last.0.div_euclid(1_000).rem_euclid(lock.period / second);
+        let phase_s = lock.last.to_secs().rem_euclid(lock.period / second);
         if phase_s < 60 { format!(" at :{phase_s:02}") } else { format!(" at {}:{:02}", phase_s / 60, phase_s % 60) }
     } else {
         String::new()

@@ -188,7 +188,7 @@ fn is_too_much(failure: &Failure) -> bool {
 }
 
 fn seconds(time: WallMs) -> String {
-    format!("{}.{:03}", time.0.div_euclid(1000), time.0.rem_euclid(1000))
+    format!("{}.{:03}", time.to_secs(), time.0.rem_euclid(1000))
 }
 
 /// Matchers as a selector.
