@@ -36,7 +36,7 @@ fn finish(mut writer: Writer) {
 /// A writer with one series of `count` chunks, the last ones of them without bytes.
 fn with_chunks(disk: &SimulatedDisk, count: usize) -> Writer {
     let mut writer = writer(disk);
-    writer.put(&Part { data: series(1_000), goes_on: false }).unwrap();
+    writer.put(&Part { piece: Piece::Samples(series(1_000)), goes_on: false }).unwrap();
     let entry = &mut writer.entries[0];
     let end = entry.chunks[0].offset + u64::from(entry.chunks[0].length);
     let empty = ChunkEntry { offset: end, length: 0, checksum: 0, samples: 1, time_min: 1_000, time_max: 1_000 };
@@ -50,8 +50,8 @@ fn with_chunks(disk: &SimulatedDisk, count: usize) -> Writer {
 fn as_many_chunks_as_may_be_are_read_again_and_one_more_is_refused() {
     let disk = SimulatedDisk::new(0);
     let mut writer = with_chunks(&disk, series::CHUNKS_MAX - 1);
-    writer.put(&Part { data: series(2_000), goes_on: true }).unwrap();
-    let more = Part { data: series(3_000), goes_on: true };
+    writer.put(&Part { piece: Piece::Samples(series(2_000)), goes_on: true }).unwrap();
+    let more = Part { piece: Piece::Samples(series(3_000)), goes_on: true };
     assert!(matches!(writer.put(&more), Err(Error::Refused { .. })));
     finish(writer);
     let block = Block::open(&disk, Path::new("/store/block")).unwrap();
@@ -64,7 +64,7 @@ fn as_many_chunks_as_may_be_are_read_again_and_one_more_is_refused() {
 fn a_chunk_as_large_as_may_be_is_read_again_and_a_larger_one_refused() {
     let disk = SimulatedDisk::new(0);
     let mut writer = writer(&disk);
-    writer.put(&Part { data: series(1_000), goes_on: false }).unwrap();
+    writer.put(&Part { piece: Piece::Samples(series(1_000)), goes_on: false }).unwrap();
     let offset = writer.offset();
     writer.buffer.resize(writer.buffer.len() + series::CHUNK_BYTES_MAX, 0);
     let bytes = &writer.buffer[writer.buffer.len() - series::CHUNK_BYTES_MAX..];

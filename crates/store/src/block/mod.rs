@@ -14,6 +14,7 @@ mod cache_tests;
 mod format;
 mod identities;
 mod index;
+mod piece;
 mod postings;
 mod reader;
 pub(crate) mod scrub;
@@ -30,6 +31,7 @@ pub use crate::codec::dictionary::Effort;
 pub(crate) use ahead::Ahead;
 pub use budget::Budget;
 pub(crate) use cache::{BlockCache, CacheFigures, Lookup};
+pub use piece::{Piece, WholeChunk};
 #[cfg(test)]
 pub(crate) use postings::LIST_MAX as POSTINGS_LIST_MAX;
 pub use reader::Block;

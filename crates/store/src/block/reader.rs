@@ -36,6 +36,7 @@ use crate::first::First;
 pub struct Block {
     path: PathBuf,
     file: Box<dyn DiskFile>,
+    version: u32,
     sections: [Section; SectionId::ALL.len()],
     /// How far behind it the twin of each byte is, from the series pages on to the end of the sections, and of the dictionary.
     twin_distance: Option<u64>,
@@ -58,6 +59,7 @@ impl Block {
         let mut block = Self {
             path: path.into(),
             file,
+            version: 0,
             sections: [Section { offset: 0, length: 0, checksum: 0 }; SectionId::ALL.len()],
             twin_distance: None,
             summary: Summary::default(),
@@ -68,6 +70,7 @@ impl Block {
         };
         let twin = block.lengths().into_iter().find_map(format::header_twin);
         let version = block.verified(0..format::HEADER_BYTES, twin, format::check_header)?.value;
+        block.version = version;
         let (footer, end) = block.find_footer(version)?;
         block.sections = format::parse_footer(&end[..footer.length as usize], footer.offset, version)
             .map_err(|broken| block.corrupt(footer.offset, broken))?;
@@ -83,6 +86,11 @@ impl Block {
     /// The block, of which queries keep in `cache` what they decode.
     pub(crate) fn with_cache(self, cache: Option<&Arc<BlockCache>>) -> Self {
         Self { cache: cache.map(CacheView::new), ..self }
+    }
+
+    /// The version of its format.
+    pub(super) const fn version(&self) -> u32 {
+        self.version
     }
 
     /// The lengths that its copies have.

@@ -16,8 +16,9 @@ use roaring::RoaringBitmap;
 use crate::Error;
 use crate::block::budget::Budget;
 use crate::block::cache::{KeptPage, Lookup};
-use crate::block::format::{PAGE_SERIES, Section, SectionId};
+use crate::block::format::{PAGE_SERIES, Section, SectionId, VERSION};
 use crate::block::index::{Index, SeriesPage};
+use crate::block::piece::WholeChunk;
 use crate::block::reader::Block;
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::bytes::Broken;
@@ -343,10 +344,31 @@ impl Walk<'_> {
         self.next += 1;
     }
 
+    /// What the block says of the series.
+    pub(crate) fn entry(&mut self) -> Result<&Entry, Error> {
+        let at = self.reader.seek(self.next)?;
+        Ok(&self.reader.page.entries[at])
+    }
+
+    /// Whether what it reads is encoded as blocks are written today.
+    pub(crate) fn is_of_today(&self) -> bool {
+        self.reader.block.version() == VERSION
+    }
+
+    /// A chunk of the series, as it is.
+    pub(crate) fn whole(&mut self, chunk: ChunkEntry) -> Result<WholeChunk, Error> {
+        let def = self.series()?.expect("the walk stands at a series");
+        let series = SeriesData::new(def.labels.clone(), def.meta.clone());
+        let aggregates = self.entry()?.aggregates;
+        let block = self.reader.block;
+        let bytes = block.chunk_bytes(&chunk)?;
+        Ok(WholeChunk { series, aggregates, entry: chunk, bytes, path: block.path().to_owned() })
+    }
+
     /// A time of the series after `after`, before which it has no sample after `after`.
     pub(crate) fn next_time(&mut self, WallMs(after): WallMs) -> Result<Option<WallMs>, Error> {
-        let at = self.reader.seek(self.next)?;
-        let chunk = self.reader.page.entries[at].chunks.iter().find(|chunk| chunk.time_max > after);
+        let chunks = &self.entry()?.chunks;
+        let chunk = chunks.get(chunks.partition_point(|chunk| chunk.time_max <= after));
         Ok(chunk.map(|chunk| WallMs(chunk.time_min.max(after.saturating_add(1)))))
     }
 

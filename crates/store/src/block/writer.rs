@@ -1,6 +1,6 @@
 //! Writing a block: series come one after another, their chunks are written to the disk immediately.
 //!
-//! Invariants: each sample that comes is in one chunk; the sections, and in them the chunks, lie end to end, and what
+//! Invariants: each sample that comes is in one chunk, encoded here or copied; the sections, and in them the chunks, lie end to end, and what
 //! is there twice lies behind them; a series carries each label, and each label has one list of ascending series.
 //! Limits: until the end, memory holds one piece of a series with its samples and the previous chunk, [`BUFFER_BYTES`]
 //! of chunks, texts waiting for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes a
@@ -14,6 +14,7 @@ use ogive_journal::{Disk, DiskFile};
 use ogive_model::{Kind, Labels, SeriesData, Temporality, Tenant, WallMs};
 
 use crate::block::format::{self, PAGE_SERIES, Section, SectionId, Summary};
+use crate::block::piece::{Piece, WholeChunk};
 use crate::block::series::{self, ChunkEntry, Entry};
 use crate::block::{BlockId, BlockMeta, file_name, postings};
 use crate::bytes::put_varint;
@@ -43,7 +44,7 @@ pub fn write(
     disk: &dyn Disk,
     directory: &Path,
     id: BlockId,
-    series: impl IntoIterator<Item = Result<SeriesData, Error>>,
+    series: impl IntoIterator<Item = Result<impl Into<Piece>, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
     write_as(disk, directory, id, 0, Effort::Quick, series)
 }
@@ -61,7 +62,7 @@ pub fn write_as(
     id: BlockId,
     resolution_ms: u32,
     effort: Effort,
-    series: impl IntoIterator<Item = Result<SeriesData, Error>>,
+    series: impl IntoIterator<Item = Result<impl Into<Piece>, Error>>,
 ) -> Result<Option<BlockMeta>, Error> {
     let path = directory.join(file_name(id));
     let temporary = directory.join(format!("{}.new", file_name(id)));
@@ -71,7 +72,7 @@ pub fn write_as(
     }
     let written = Writer::create(disk, temporary.clone(), effort).and_then(|mut writer| {
         for series in series {
-            writer.add(series?)?;
+            writer.add(series?.into())?;
         }
         Ok(writer.finish(id)?.map(|meta| BlockMeta { resolution_ms, ..meta }))
     });
@@ -98,7 +99,7 @@ struct Writer {
     /// The next one is above it.
     last: Option<LastSeries>,
     /// What is left of the last series when whole chunks are cut off.
-    open: Option<Part>,
+    open: Option<OpenPart>,
     packing: Packing,
 }
 
@@ -111,8 +112,15 @@ struct LastSeries {
     time: i64,
 }
 
-/// Consecutive samples of a series.
+/// Consecutive samples of a series, which become chunks together.
 struct Part {
+    piece: Piece,
+    /// There were others before.
+    goes_on: bool,
+}
+
+/// The samples of a series behind its last whole chunk.
+struct OpenPart {
     data: SeriesData,
     /// There were others before.
     goes_on: bool,
@@ -158,45 +166,84 @@ impl Writer {
         self.written + self.buffer.len() as u64
     }
 
-    /// Takes a piece of a series. Chunks are cut from what its pieces make together.
-    fn add(&mut self, data: SeriesData) -> Result<(), Error> {
-        let goes_on = check_series(&data, self.last.as_ref());
-        let times = chunk::sample_times(&data);
-        let (Some(first), Some(last)) = (times.first(), times.last()) else { return Ok(()) };
-        self.summary.time_min = self.summary.time_min.min(*first);
-        self.summary.time_max = self.summary.time_max.max(*last);
-        self.summary.samples += times.len() as u64;
-        self.last = Some(LastSeries { labels: data.labels.clone(), kind: data.meta.kind, time: *last });
-        let mut part = match self.open.take() {
-            Some(mut part) if goes_on => {
-                // They follow each other: nothing meets.
-                let (held, added) = (chunk::sample_times(&part.data).len(), times.len());
-                let _ = merge::add(&mut part.data, data);
-                let now = chunk::sample_times(&part.data).len();
-                assert_eq!(now, held + added, "a piece of {added} samples behind {held} is lost in none");
-                part
-            }
-            before => {
-                before.map_or(Ok(()), |part| self.take(part))?;
-                Part { data, goes_on: false }
-            }
-        };
+    /// Takes a piece of a series.
+    fn add(&mut self, piece: Piece) -> Result<(), Error> {
+        let Some((first, last, samples)) = piece.extent() else { return Ok(()) };
+        let goes_on = check_series(&piece, (first, last), self.last.as_ref());
+        self.summary.time_min = self.summary.time_min.min(first);
+        self.summary.time_max = self.summary.time_max.max(last);
+        self.summary.samples += samples as u64;
+        let series = piece.series();
+        self.last = Some(LastSeries { labels: series.labels.clone(), kind: series.meta.kind, time: last });
+        match piece {
+            Piece::Samples(data) => self.add_samples(data, goes_on),
+            Piece::Chunk(chunk) => self.add_chunk(chunk, goes_on),
+        }
+    }
+
+    /// Chunks are cut from what the samples of a series make together.
+    fn add_samples(&mut self, data: SeriesData, goes_on: bool) -> Result<(), Error> {
+        let mut part = self.join(data, goes_on)?;
         if let Some(start) = chunk::last_start(&part.data) {
             let rest = chunk::split_off(&mut part.data, start);
-            self.take(part)?;
-            part = Part { data: rest, goes_on: true };
+            self.take_samples(part)?;
+            part = OpenPart { data: rest, goes_on: true };
         }
         self.open = Some(part);
         Ok(())
     }
 
+    /// A chunk stays as it is, unless samples before it would be left with a short one, at this and each later writing:
+    /// those and the chunk become one chunk, or two of like length.
+    fn add_chunk(&mut self, chunk: WholeChunk, goes_on: bool) -> Result<(), Error> {
+        let is_short = |part: &OpenPart| {
+            let samples = chunk::sample_times(&part.data).len();
+            !chunk::is_long(part.data.meta.kind, samples, 0)
+        };
+        if !goes_on || !self.open.as_ref().is_some_and(is_short) {
+            self.take_open()?;
+            return self.take(Part { piece: Piece::Chunk(chunk), goes_on });
+        }
+        let mut part = self.join(chunk.decode()?, goes_on)?;
+        if chunk::last_start(&part.data).is_some() {
+            let half = chunk::sample_times(&part.data).len() / 2;
+            let rest = chunk::split_off(&mut part.data, half);
+            self.take_samples(part)?;
+            part = OpenPart { data: rest, goes_on: true };
+        }
+        self.take_samples(part)
+    }
+
+    /// The samples behind those of the same series that are open; others that are open are taken.
+    fn join(&mut self, data: SeriesData, goes_on: bool) -> Result<OpenPart, Error> {
+        if !goes_on {
+            self.take_open()?;
+        }
+        let Some(mut part) = self.open.take() else { return Ok(OpenPart { data, goes_on }) };
+        // They follow each other: nothing meets.
+        let (held, added) = (chunk::sample_times(&part.data).len(), chunk::sample_times(&data).len());
+        let _ = merge::add(&mut part.data, data);
+        let now = chunk::sample_times(&part.data).len();
+        assert_eq!(now, held + added, "a piece of {added} samples behind {held} is lost in none");
+        Ok(part)
+    }
+
+    fn take_open(&mut self) -> Result<(), Error> {
+        self.open.take().map_or(Ok(()), |part| self.take_samples(part))
+    }
+
+    fn take_samples(&mut self, OpenPart { data, goes_on }: OpenPart) -> Result<(), Error> {
+        self.take(Part { piece: Piece::Samples(data), goes_on })
+    }
+
     /// Writes a part, or lets it wait.
     fn take(&mut self, part: Part) -> Result<(), Error> {
-        let is_text = part.data.meta.kind == Kind::Text;
+        let series = part.piece.series();
+        let is_text = series.meta.kind == Kind::Text;
         match &mut self.packing {
             Packing::Undecided { waiting, bytes, text_bytes, .. } if is_text || !waiting.is_empty() => {
-                *bytes += chunk::memory_bytes(&part.data);
-                *text_bytes += chunk::text_bytes(&part.data).min(dictionary::SAMPLE_BYTES_EACH);
+                *bytes += part.piece.memory_bytes();
+                *text_bytes += chunk::text_bytes(series).min(dictionary::SAMPLE_BYTES_EACH);
                 waiting.push(part);
                 if *bytes > WAITING_BYTES_MAX || *text_bytes > dictionary::SAMPLE_BYTES {
                     self.decide()
@@ -212,8 +259,8 @@ impl Writer {
     fn decide(&mut self) -> Result<(), Error> {
         let Packing::Undecided { effort, waiting, .. } = &mut self.packing else { return Ok(()) };
         let (effort, waiting) = (*effort, std::mem::take(waiting));
-        let texts = waiting.iter().filter(|part| part.data.meta.kind == Kind::Text);
-        let texts: Vec<Vec<u8>> = texts.map(|part| part.data.texts.values.join("\n").into_bytes()).collect();
+        let texts = waiting.iter().map(|part| part.piece.series()).filter(|series| series.meta.kind == Kind::Text);
+        let texts: Vec<Vec<u8>> = texts.map(|series| series.texts.values.join("\n").into_bytes()).collect();
         let (dictionary, packer) =
             dictionary::train(&texts, effort).unwrap_or_else(|| (Vec::new(), Packer::new(effort)));
         self.packing = Packing::Decided { packer, dictionary };
@@ -221,10 +268,37 @@ impl Writer {
     }
 
     fn put(&mut self, part: &Part) -> Result<(), Error> {
-        let data = &part.data;
+        let held = self.entries.last().filter(|_| part.goes_on).map_or(0, |entry| entry.chunks.len());
+        let (chunks, aggregates) = match &part.piece {
+            Piece::Samples(data) => (self.put_samples(data, held)?, !data.floats.aggregates.is_empty()),
+            Piece::Chunk(chunk) => (vec![self.put_chunk(chunk, held)?], chunk.aggregates),
+        };
+        if part.goes_on {
+            let entry = self.entries.last_mut().expect("a series that goes on has begun");
+            assert_eq!(entry.aggregates, aggregates, "each chunk of a series has aggregates, or none has");
+            entry.chunks.extend(chunks);
+            return Ok(());
+        }
+        let SeriesData { labels, meta, .. } = part.piece.series();
+        self.summary.series += 1;
+        let series = u32::try_from(self.entries.len()).expect("a block has below 2^32 series");
+        let unit = self.unit(&meta.unit);
+        self.entries.push(Entry {
+            labels: labels.iter().map(|(name, value)| self.labels.number(name, value, series)).collect(),
+            kind: meta.kind,
+            temporality: meta.temporality,
+            unit,
+            width_ms: meta.width_ms,
+            aggregates,
+            chunks,
+        });
+        Ok(())
+    }
+
+    /// Encodes samples as chunks of a series that has `held` of them.
+    fn put_samples(&mut self, data: &SeriesData, held: usize) -> Result<Vec<ChunkEntry>, Error> {
         let times = chunk::sample_times(data);
         let mut none = Packer::new(Effort::Quick);
-        let held = self.entries.last().filter(|_| part.goes_on).map_or(0, |entry| entry.chunks.len());
         let mut chunks = Vec::new();
         for rows in chunk::cut(data) {
             let (start, offset) = (self.buffer.len(), self.offset());
@@ -248,24 +322,17 @@ impl Writer {
         if matches!(&self.packing, Packing::Decided { packer, .. } if packer.effort() == Effort::Quick) {
             self.summary.quick_text_bytes += chunk::text_bytes(data) as u64;
         }
-        if part.goes_on {
-            let entry = self.entries.last_mut().expect("a series that goes on has begun");
-            entry.chunks.extend(chunks);
-            return Ok(());
-        }
-        self.summary.series += 1;
-        let series = u32::try_from(self.entries.len()).expect("a block has below 2^32 series");
-        let unit = self.unit(&data.meta.unit);
-        self.entries.push(Entry {
-            labels: data.labels.iter().map(|(name, value)| self.labels.number(name, value, series)).collect(),
-            kind: data.meta.kind,
-            temporality: data.meta.temporality,
-            unit,
-            width_ms: data.meta.width_ms,
-            aggregates: !data.floats.aggregates.is_empty(),
-            chunks,
-        });
-        Ok(())
+        Ok(chunks)
+    }
+
+    /// Copies a chunk of a series that has `held` of them.
+    fn put_chunk(&mut self, chunk: &WholeChunk, held: usize) -> Result<ChunkEntry, Error> {
+        series::check(held + 1, chunk.bytes.len())?;
+        assert_eq!(chunk.bytes.len(), chunk.entry.length as usize, "a whole chunk");
+        let entry = ChunkEntry { offset: self.offset(), ..chunk.entry };
+        self.buffer.extend_from_slice(&chunk.bytes);
+        self.spill(BUFFER_BYTES)?;
+        Ok(entry)
     }
 
     /// Number of a unit; 0 is the empty one, and what is too much becomes empty: a unit only says what a reader
@@ -304,7 +371,7 @@ impl Writer {
     }
 
     fn finish(mut self, id: BlockId) -> Result<Option<BlockMeta>, Error> {
-        self.open.take().map_or(Ok(()), |part| self.take(part))?;
+        self.take_open()?;
         self.decide()?;
         if self.entries.is_empty() {
             return Ok(None);
@@ -406,20 +473,26 @@ impl Writer {
     }
 }
 
-/// What a writer asserts of its input. Returns whether it is another piece of the last series.
-fn check_series(data: &SeriesData, last: Option<&LastSeries>) -> bool {
-    let key = (&data.labels, data.meta.kind);
-    let times = chunk::sample_times(data);
+/// What a writer asserts of a piece with samples from `first` to `end`. Returns whether it is another one of the last
+/// series.
+fn check_series(piece: &Piece, (first, end): (i64, i64), last: Option<&LastSeries>) -> bool {
+    let series = piece.series();
+    let key = (&series.labels, series.meta.kind);
     let goes_on = last.is_some_and(|last| (&last.labels, last.kind) == key);
     if let Some(last) = last {
-        assert!((&last.labels, last.kind) <= key, "series {:?} follows {last:?}", key);
-        assert!(
-            !goes_on || times.first().is_none_or(|first| last.time < *first),
-            "{times:?} of {:?} follow {}",
-            key,
-            last.time
-        );
+        assert!((&last.labels, last.kind) <= key, "series {key:?} follows {last:?}");
+        assert!(!goes_on || last.time < first, "{first} to {end} of {key:?} follow {}", last.time);
     }
+    match piece {
+        Piece::Samples(data) => check_columns(data),
+        Piece::Chunk(chunk) => assert!(first <= end && chunk.series.meta.kind != Kind::Text, "{key:?} is copied"),
+    }
+    goes_on
+}
+
+/// What a writer asserts of samples.
+fn check_columns(data: &SeriesData) {
+    let times = chunk::sample_times(data);
     let values = match data.meta.kind {
         Kind::Float => data.floats.values.len(),
         Kind::Histogram => data.histograms.values.len(),
@@ -440,7 +513,6 @@ fn check_series(data: &SeriesData, last: Option<&LastSeries>) -> bool {
     };
     let ascend = (1..times.len()).all(|at| times[at - 1] < times[at] || equal(at));
     assert!(ascend, "times of {:?} do not ascend", data.labels);
-    goes_on
 }
 
 /// The distinct labels in the order in which they were met, with the series that carry each.

@@ -26,6 +26,21 @@ const _: () = assert!(histograms::CHUNK_CELLS_MAX <= SAMPLES_MAX);
 // Columns number the distinct fields of their lines with two bytes.
 const _: () = assert!(TEXTS_MAX <= 1 << u16::BITS);
 
+/// Chunks of at least half of the most samples are long: they gain little from more. So are those of 64 KiB.
+const LONG_SHARE: usize = 2;
+/// See [`LONG_SHARE`].
+const LONG_BYTES: usize = 64 << 10;
+
+/// Whether a chunk of so many samples and bytes gains next to nothing when others join it.
+pub(crate) const fn is_long(kind: Kind, samples: usize, bytes: usize) -> bool {
+    let most = match kind {
+        Kind::Float => FLOATS_MAX,
+        Kind::Histogram => histograms::CHUNK_CELLS_MAX,
+        Kind::Text => TEXTS_MAX,
+    };
+    samples >= most / LONG_SHARE || bytes >= LONG_BYTES
+}
+
 /// How the samples of `series` are cut into chunks.
 pub(crate) fn cut(series: &SeriesData) -> Vec<Range<usize>> {
     let count = sample_times(series).len();
@@ -185,6 +200,12 @@ impl<'a> Chunk<'a> {
         let count = cursor.count(SAMPLES_MAX, "samples")?;
         let times = times::get(&mut cursor, count)?;
         Ok(Self { cursor, times })
+    }
+
+    /// Fails unless it has `count` samples.
+    pub(crate) fn check_count(&self, count: usize) -> Result<(), Broken> {
+        let found = self.times.len();
+        if found == count { Ok(()) } else { Err(self.cursor.broken(format!("{found} samples where {count} are said"))) }
     }
 
     /// The samples inside `range`.

@@ -2,17 +2,19 @@
 //! window.
 //!
 //! Invariants: the merged block gives the same answers as its inputs; all inputs are of one tenant and one resolution,
-//! with windows inside its own. Deletions are carried out on the way.
+//! with windows inside its own. Deletions are carried out on the way. A long chunk of one block in whose time no other
+//! has samples is copied and not encoded again: each sample is encoded a few times, however often its block is merged.
 //! Limits: one piece of a series, at most of the shortest window, in memory: 7,200 cells of 1 s are 15 MiB of
 //! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst; [`BYTES_MAX`] read in one go.
 //! Failure: the blocks stay as they are; the maintenance thread retries later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use ogive_model::{Kind, Labels, Ms, SeriesData, SeriesMeta, Tenant, TimeRange, WallMs};
 
-use crate::block::Walk;
+use crate::block::{ChunkEntry, Piece, Walk};
 use crate::class::Classes;
+use crate::codec::chunk;
 use crate::tombstone::{Tombstone, is_empty};
 use crate::window::{Ladder, Window};
 use crate::{Block, BlockId, BlockMeta, Error, merge};
@@ -132,6 +134,7 @@ pub(crate) struct Pieces<'a> {
     stop: &'a dyn Fn() -> bool,
     /// Hears of what cannot be kept.
     clash: &'a dyn Fn(merge::Clash),
+    copies_chunks: bool,
     /// The series that is read now, and up to when it was read.
     current: Option<CurrentSeries>,
     after: WallMs,
@@ -143,10 +146,12 @@ struct CurrentSeries {
     meta: SeriesMeta,
     /// The sources that have it.
     having: Vec<usize>,
+    /// Chunks to copy that are still to come, each with its source, ascending in time.
+    copies: VecDeque<(usize, ChunkEntry)>,
 }
 
 impl<'a> Pieces<'a> {
-    /// Pieces of at most `piece`, aligned. `stop` is asked before each one and ends it all with an error.
+    /// Pieces of at most `piece`, aligned, decoded. `stop` is asked before each one and ends it all with an error.
     ///
     /// # Errors
     /// When an index cannot be read; the items have their own.
@@ -162,7 +167,12 @@ impl<'a> Pieces<'a> {
             Ok(Open { walk: block.walk()?, resolution_ms, range, tombstones })
         };
         let sources = sources.into_iter().map(open).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Self { sources, piece, without, stop, clash, current: None, after: WallMs::MIN })
+        Ok(Self { sources, piece, without, stop, clash, copies_chunks: false, current: None, after: WallMs::MIN })
+    }
+
+    /// With chunks as they are where they need no merge; other pieces end where these begin.
+    pub(crate) fn with_chunks(self) -> Self {
+        Self { copies_chunks: true, ..self }
     }
 
     /// The least series that any source stands at.
@@ -175,21 +185,26 @@ impl<'a> Pieces<'a> {
             let Some(def) = source.walk.series()? else { continue };
             let key: (&Labels, Kind) = (&def.labels, def.meta.kind);
             match &mut least {
-                Some(CurrentSeries { labels, meta, having }) if (&*labels, meta.kind) == key => {
+                Some(CurrentSeries { labels, meta, having, .. }) if (&*labels, meta.kind) == key => {
                     merge::merge_meta(meta, def.meta.clone());
                     having.push(at);
                 }
                 Some(current) if (&current.labels, current.meta.kind) < key => {}
                 _ => {
                     let (labels, meta) = (def.labels.clone(), def.meta.clone());
-                    least = Some(CurrentSeries { labels, meta, having: vec![at] });
+                    least = Some(CurrentSeries { labels, meta, having: vec![at], copies: VecDeque::new() });
                 }
             }
+        }
+        if let Some(current) = &mut least
+            && self.copies_chunks
+        {
+            current.copies = copies(&mut self.sources, current)?;
         }
         Ok(least)
     }
 
-    fn step(&mut self) -> Result<Option<SeriesData>, Error> {
+    fn step(&mut self) -> Result<Option<Piece>, Error> {
         loop {
             if (self.stop)() {
                 return Err(Error::Ending);
@@ -198,22 +213,32 @@ impl<'a> Pieces<'a> {
                 self.after = WallMs::MIN;
                 self.current = self.find()?;
             }
-            let Some(CurrentSeries { meta, having, .. }) = &self.current else { return Ok(None) };
+            let Some(CurrentSeries { meta, having, copies, .. }) = &mut self.current else { return Ok(None) };
             let mut next: Option<WallMs> = None;
-            for at in having {
+            for at in &*having {
                 let Open { walk, range, .. } = &mut self.sources[*at];
                 let time = walk.next_time(self.after.max(range.start))?.filter(|time| *time <= range.end);
                 next = [next, time].into_iter().flatten().min();
             }
             let Some(next) = next else {
+                assert!(copies.is_empty(), "{copies:?} come after everything");
                 having.iter().for_each(|at| self.sources[*at].walk.advance());
                 self.current = None;
                 continue;
             };
             debug_assert!(!having.is_empty(), "a series is one of a source");
-            let piece = Window::containing(next, self.piece).range();
+            let copied = copies.front().map(|(_, chunk)| WallMs(chunk.time_min));
+            if copied == Some(next)
+                && let Some((at, chunk)) = copies.pop_front()
+            {
+                self.after = WallMs(chunk.time_max);
+                return Ok(Some(Piece::Chunk(self.sources[at].walk.whole(chunk)?)));
+            }
+            let mut piece = Window::containing(next, self.piece).range();
+            piece.start = piece.start.max(self.after);
+            piece.end = copied.map_or(piece.end, |begin| piece.end.min(begin.saturating_sub(Ms(1))));
             let mut whole: Option<SeriesData> = None;
-            for at in having {
+            for at in &*having {
                 if let Some(part) = self.sources[*at].read(piece)? {
                     match &mut whole {
                         Some(whole) => (self.clash)(merge::add(whole, part)),
@@ -221,17 +246,61 @@ impl<'a> Pieces<'a> {
                     }
                 }
             }
-            assert!(self.after < piece.end, "pieces ascend: {piece:?} comes behind {}", self.after);
+            assert!(next <= piece.end, "pieces ascend: {piece:?} comes behind {} and holds {next}", self.after);
             self.after = piece.end;
             if let Some(mut whole) = whole.filter(|whole| !is_empty(whole)) {
                 whole.meta = meta.clone();
-                return Ok(Some(whole));
+                return Ok(Some(Piece::Samples(whole)));
             }
         }
     }
 }
 
+/// The chunks of a series that a merge copies: long ones that are alone in their time. There are none where sources differ
+/// in what they say of the series, since a chunk of one is then no chunk of another.
+fn copies(sources: &mut [Open<'_>], series: &CurrentSeries) -> Result<VecDeque<(usize, ChunkEntry)>, Error> {
+    let CurrentSeries { labels, meta, having, .. } = series;
+    if meta.kind == Kind::Text {
+        return Ok(VecDeque::new());
+    }
+    let mut chunks: Vec<(usize, ChunkEntry)> = Vec::new();
+    let mut have_aggregates = [false; 2];
+    for at in having {
+        let walk = &mut sources[*at].walk;
+        if walk.series()?.is_none_or(|def| def.meta != *meta) {
+            return Ok(VecDeque::new());
+        }
+        let entry = walk.entry()?;
+        have_aggregates[usize::from(entry.aggregates)] = true;
+        chunks.extend(entry.chunks.iter().map(|chunk| (*at, *chunk)));
+    }
+    if have_aggregates == [true; 2] {
+        return Ok(VecDeque::new());
+    }
+    chunks.sort_by_key(|(_, chunk)| chunk.time_min);
+    let mut copied = VecDeque::new();
+    let mut before = None;
+    for (number, (at, chunk)) in chunks.iter().enumerate() {
+        let is_behind = before.is_none_or(|before| before < chunk.time_min);
+        let is_before = chunks.get(number + 1).is_none_or(|(_, next)| chunk.time_max < next.time_min);
+        before = before.max(Some(chunk.time_max));
+        if is_behind && is_before && sources[*at].may_copy(labels, meta.kind, chunk) {
+            copied.push_back((*at, *chunk));
+        }
+    }
+    Ok(copied)
+}
+
 impl Open<'_> {
+    /// Whether a chunk may stay as it is, if it is alone in its time.
+    fn may_copy(&self, labels: &Labels, kind: Kind, chunk: &ChunkEntry) -> bool {
+        self.walk.is_of_today()
+            && chunk::is_long(kind, chunk.samples as usize, chunk.length as usize)
+            && self.range.contains_ms(chunk.time_min)
+            && self.range.contains_ms(chunk.time_max)
+            && !self.tombstones.iter().any(|tombstone| tombstone.matches(labels))
+    }
+
     fn read(&mut self, piece: TimeRange) -> Result<Option<SeriesData>, Error> {
         let range = TimeRange { start: piece.start.max(self.range.start), end: piece.end.min(self.range.end) };
         let Some(mut data) = self.walk.read(range)? else { return Ok(None) };
@@ -241,7 +310,7 @@ impl Open<'_> {
 }
 
 impl Iterator for Pieces<'_> {
-    type Item = Result<SeriesData, Error>;
+    type Item = Result<Piece, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
@@ -252,8 +321,9 @@ impl Iterator for Pieces<'_> {
 mod tests {
     use std::path::Path;
 
+    use ogive_hist::Histogram;
     use ogive_journal::{Disk, SimulatedDisk};
-    use ogive_model::{Selection, Temporality};
+    use ogive_model::{Aggregate, HistogramValue, MatchOp, Matcher, Selection, Temporality};
     use proptest::prelude::*;
 
     use super::*;
@@ -355,25 +425,177 @@ mod tests {
         Source { block, resolution_ms: 0, range: TimeRange::ALL, tombstones: Vec::new() }
     }
 
+    const DIRECTORY: &str = "/store";
+
+    /// A block of what `series` gives, if that is anything.
+    fn written<P: Into<Piece>>(
+        disk: &SimulatedDisk,
+        id: u64,
+        series: impl IntoIterator<Item = Result<P, Error>>,
+    ) -> Option<Block> {
+        let meta = block::write(disk, Path::new(DIRECTORY), BlockId(id), series).unwrap()?;
+        Some(Block::open(disk, &Path::new(DIRECTORY).join(block::file_name(meta.id))).unwrap())
+    }
+
+    /// The block that `several` become.
+    fn merged(disk: &SimulatedDisk, several: &[Block], piece_ms: i64) -> Option<Block> {
+        let sources = several.iter().map(source).collect();
+        let pieces = Pieces::new(sources, Ms(piece_ms), &|_, _| false, &|| false, &|_| ()).unwrap().with_chunks();
+        written(disk, 99, pieces)
+    }
+
+    fn all(block: &Block) -> Vec<SeriesData> {
+        let all = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            samples_max: usize::MAX,
+            labels_only: false,
+            resolution: Default::default(),
+        };
+        block.select(&all, &mut Budget::new(usize::MAX)).unwrap()
+    }
+
     proptest! {
         #[test]
         fn one_block_answers_as_several_did(
             sources in proptest::collection::vec(any_source(8, 40), 1..5), piece_ms in 3_000..400_000_i64,
         ) {
-            let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
-            disk.create_dir_all(directory).unwrap();
-            let write = |id: u64, series: Vec<Result<SeriesData, Error>>| {
-                let meta = block::write(&disk, directory, BlockId(id), series).unwrap()?;
-                Some(Block::open(&disk, &directory.join(block::file_name(meta.id))).unwrap())
-            };
-            let several: Vec<Block> = sources.iter().zip(0..).filter_map(|(source, id)| write(id, source.iter().cloned().map(Ok).collect())).collect();
-            let series = Pieces::new(several.iter().map(source).collect(), Ms(piece_ms), &|_, _| false, &|| false, &|_| ()).unwrap().collect();
-            let all = Selection { matchers: Vec::new(), range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution: Default::default() };
-            let ask = |block: &Block| block.select(&all, &mut Budget::new(usize::MAX)).unwrap();
-            let expected = merge(several.iter().map(ask).collect());
-            let found = write(99, series).map(|block| ask(&block)).unwrap_or_default();
+            let disk = SimulatedDisk::new(0);
+            disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+            let written = sources.iter().zip(0..).filter_map(|(source, id)| written(&disk, id, source.iter().cloned().map(Ok)));
+            let several: Vec<Block> = written.collect();
+            let expected = merge(several.iter().map(all).collect());
+            let found = merged(&disk, &several, piece_ms).map(|block| all(&block)).unwrap_or_default();
             prop_assert_eq!(bits(&found), bits(&expected));
         }
+    }
+
+    /// Cells each second from `begin` on, some of them missing.
+    fn cells(number: u8, begin: i64, count: usize, holes: u64) -> SeriesData {
+        let labels = Labels::new([("__name__", "m"), ("number", &number.to_string())]).unwrap();
+        let mut data = crate::testing::empty(labels, Kind::Histogram, Temporality::Delta);
+        for at in begin..begin + count as i64 {
+            if (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) % 64 < holes {
+                continue;
+            }
+            let mut cell = Histogram::log_linear();
+            cell.record((1 + at % 7) as f64);
+            data.histograms.times.push(at * 1000);
+            data.histograms.values.push(HistogramValue::Integer(cell));
+        }
+        data
+    }
+
+    /// Samples and checksum of the chunks of a block's first series.
+    fn chunks(block: &Block) -> Vec<(u32, u32)> {
+        let mut walk = block.walk().unwrap();
+        walk.entry().unwrap().chunks.iter().map(|chunk| (chunk.samples, chunk.checksum)).collect()
+    }
+
+    fn samples(block: &Block) -> Vec<u32> {
+        chunks(block).into_iter().map(|(samples, _)| samples).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+        /// Of blocks with long chunks, apart and over each other.
+        #[test]
+        fn copied_chunks_answer_as_merged_ones(
+            sources in proptest::collection::vec((0..3_u8, 0..1500_i64, 1..700_usize, 0..8_u64), 1..5),
+            (from, to) in (0..2000_i64, 0..2000_i64), piece_ms in 3_000..900_000_i64, deletes in any::<bool>(),
+        ) {
+            let disk = SimulatedDisk::new(0);
+            disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+            let make = |((number, begin, count, holes), id)| written(&disk, id, [Ok(cells(number, begin, count, holes))]);
+            let several: Vec<Block> = sources.into_iter().zip(0..).filter_map(make).collect();
+            // A part of the time, of which something may be deleted.
+            let range = TimeRange { start: WallMs(from.min(to) * 1000), end: WallMs(from.max(to) * 1000) };
+            let tombstone = Tombstone {
+                generation: 1,
+                tenant: Tenant::default(),
+                matchers: vec![Matcher::new("number", MatchOp::Equal, "1").unwrap()],
+                range: TimeRange { start: WallMs(500_000), end: WallMs(900_000) },
+            };
+            let tombstones: Vec<Tombstone> = deletes.then_some(tombstone).into_iter().collect();
+            let sources = || several.iter().map(|block| Source { block, resolution_ms: 0, range, tombstones: tombstones.clone() }).collect();
+            let pieces = || Pieces::new(sources(), Ms(piece_ms), &|_, _| false, &|| false, &|_| ()).unwrap();
+            let ask = |block: Option<Block>| block.map(|block| all(&block)).unwrap_or_default();
+            let expected = ask(written(&disk, 98, pieces()));
+            let found = ask(written(&disk, 99, pieces().with_chunks()));
+            prop_assert_eq!(bits(&found), bits(&expected));
+        }
+    }
+
+    #[test]
+    fn long_chunks_are_copied_and_short_ones_joined_once() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let several: Vec<Block> =
+            (0..4).filter_map(|id| written(&disk, id as u64, [Ok(cells(0, 600 * id, 600, 0))])).collect();
+        assert_eq!(samples(&several[0]), [256, 256, 88]);
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(samples(&one), [256, 256, 172, 172, 256, 172, 172, 256, 172, 172, 256, 88]);
+        assert_eq!(chunks(&one)[..2], chunks(&several[0])[..2]);
+        // From now on everything but the end is copied.
+        let more = written(&disk, 5, [Ok(cells(0, 2400, 600, 0))]).unwrap();
+        let two = merged(&disk, &[one, more], 7_200_000).unwrap();
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(chunks(&two)[..11], chunks(&one)[..11]);
+        assert_eq!(samples(&two)[11..], [172, 172, 256, 88]);
+    }
+
+    #[test]
+    fn chunks_that_begin_at_the_time_at_which_another_ends_are_not_copied() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        // Points of a delta with starts: several may end at one time, and a chunk in between.
+        let mut points = cells(0, 0, 300, 0);
+        points.histograms.times[256] = points.histograms.times[255];
+        points.histograms.starts = (1..=300).collect();
+        let block = written(&disk, 0, [Ok(points.clone())]).unwrap();
+        assert_eq!(samples(&block), [256, 44]);
+        let again = merged(&disk, &[block], 7_200_000).unwrap();
+        assert_eq!(bits(&all(&again)), bits(&[points]));
+    }
+
+    #[test]
+    fn chunks_wait_behind_texts_as_samples_do() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let block = |id: u64, begin: i64| {
+            let labels = Labels::new([("__name__", "a log")]).unwrap();
+            let mut log = crate::testing::empty(labels, Kind::Text, Temporality::Gauge);
+            log.texts.times = vec![begin * 1000];
+            log.texts.values = vec!["a line".to_owned()];
+            written(&disk, id, [Ok(log), Ok(cells(0, begin, 600, 0)), Ok(cells(1, begin, 600, 0))]).unwrap()
+        };
+        let several = [block(0, 0), block(1, 600)];
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(bits(&all(&one)), bits(&merge(several.iter().map(all).collect())));
+        let mut walk = one.walk().unwrap();
+        walk.advance();
+        let copied: Vec<u32> = walk.entry().unwrap().chunks.iter().map(|chunk| chunk.samples).collect();
+        assert_eq!(copied, [256, 256, 172, 172, 256, 88]);
+    }
+
+    #[test]
+    fn floats_and_their_aggregates_are_copied() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let block = |id: u64, begin: i64| {
+            let labels = Labels::new([("__name__", "m")]).unwrap();
+            let mut data = crate::testing::empty(labels, Kind::Float, Temporality::Gauge);
+            data.floats.times = (begin..begin + 5000).map(|at| at * 1000).collect();
+            data.floats.values = data.floats.times.iter().map(|time| (time % 977) as f64).collect();
+            let samples = data.floats.times.iter().zip(&data.floats.values);
+            data.floats.aggregates = samples.map(|(time, value)| Aggregate::from_sample(*time, *value, 0)).collect();
+            written(&disk, id, [Ok(data)]).unwrap()
+        };
+        let several = [block(0, 0), block(1, 5000)];
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(samples(&one), [4096, 2500, 2500, 904]);
+        assert_eq!(chunks(&one)[0], chunks(&several[0])[0]);
+        assert_eq!(bits(&all(&one)), bits(&merge(several.iter().map(all).collect())));
     }
 
     #[test]

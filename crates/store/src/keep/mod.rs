@@ -20,7 +20,7 @@ use std::time::Duration;
 use ogive_model::{Kind, Labels, Ms, Ns, Selection, TimeRange, WallMs, WallNs};
 
 use crate::bell::Bell;
-use crate::block;
+use crate::block::{self, Piece};
 use crate::class::{Class, Classes};
 use crate::codec::dictionary::Effort;
 use crate::ingest::stats::{Counter, Stats};
@@ -437,7 +437,8 @@ impl Maintainer {
         let piece = self.ladder.base().max(Ms::from(*resolution_ms));
         let without = |_: &Labels, kind| kind == Kind::Text;
         let pieces = Pieces::new(sources, piece, &without, &stop, &clash)?;
-        let rolled = pieces.filter_map(|piece| piece.map(|data| roll(data, *resolution_ms, &clash)).transpose());
+        let samples = pieces.map(|piece| piece.and_then(Piece::into_samples));
+        let rolled = samples.filter_map(|data| data.map(|data| roll(data, *resolution_ms, &clash)).transpose());
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, *resolution_ms, Effort::Quick, rolled)?;
@@ -505,7 +506,7 @@ impl Maintainer {
         let resolution_ms = metas[0].resolution_ms;
         let (stop, clash) = (|| self.bell.is_closed(), |clash| self.count(clash));
         let piece = self.ladder.base().max(Ms::from(resolution_ms));
-        let pieces = Pieces::new(sources, piece, without, &stop, &clash)?;
+        let pieces = Pieces::new(sources, piece, without, &stop, &clash)?.with_chunks();
         let id = self.ledger.take_ids(1);
         let (disk, directory) = (self.ledger.disk(), self.ledger.directory());
         let written = block::write_as(disk, directory, id, resolution_ms, effort, pieces)?;
