@@ -15,7 +15,8 @@ use crate::target::Target;
 pub(crate) const LANES: usize = 4;
 /// A server that takes nothing for so long has no room: a flush of a full head takes seconds.
 const STALL: Duration = Duration::from_secs(120);
-const RETRY: Duration = Duration::from_millis(20);
+/// What the server asks for (`Retry-After`).
+const RETRY: Duration = Duration::from_secs(1);
 /// How often one request is sent over another connection after its own broke.
 const RECONNECTS: usize = 3;
 
