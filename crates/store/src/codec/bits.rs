@@ -74,31 +74,34 @@ impl<'a> Bits<'a> {
 }
 
 /// Writes bits.
-#[derive(Default)]
-pub(crate) struct BitWriter {
-    out: Vec<u8>,
-    pending: u128,
+pub(crate) struct BitWriter<'o> {
+    out: &'o mut Vec<u8>,
+    pending: u64,
+    /// Bits of `pending`, fewer than 64.
     filled: u32,
 }
 
-impl BitWriter {
+impl<'o> BitWriter<'o> {
+    /// Appends to `out`; nothing is complete before [`BitWriter::finish`].
+    pub(crate) const fn new(out: &'o mut Vec<u8>) -> Self {
+        Self { out, pending: 0, filled: 0 }
+    }
+
     /// Appends the lowest `count` bits of `value`, which has no others; up to 64.
+    #[inline]
     pub(crate) fn put(&mut self, value: u64, count: u32) {
         debug_assert!(count >= u64::BITS || value <= low_bits(count), "{value} in {count} bits");
-        self.pending |= u128::from(value) << self.filled;
+        self.pending |= value << self.filled;
         self.filled += count;
-        while self.filled >= 8 {
-            self.out.push(self.pending as u8);
-            self.pending >>= 8;
-            self.filled -= 8;
+        if self.filled >= u64::BITS {
+            self.out.extend_from_slice(&self.pending.to_le_bytes());
+            self.filled -= u64::BITS;
+            self.pending = if self.filled == 0 { 0 } else { value >> (count - self.filled) };
         }
     }
 
-    /// The bytes, the last one filled with zeros.
-    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        if self.filled > 0 {
-            self.out.push(self.pending as u8);
-        }
-        self.out
+    /// Appends what is left, the last byte filled with zeros.
+    pub(crate) fn finish(self) {
+        self.out.extend_from_slice(&self.pending.to_le_bytes()[..self.filled.div_ceil(8) as usize]);
     }
 }

@@ -6,6 +6,8 @@
 //! Invariants: as many values are read as were written, each with its own bits.
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
+use pco::{DeltaSpec, ModeSpec};
+
 use crate::bytes::{Broken, Cursor};
 use crate::codec::integers;
 
@@ -27,19 +29,24 @@ const PCO_COUNT_MIN: usize = 32;
 
 /// Appends `values` in the first form that holds them exactly.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[f64]) {
+    put_with(out, values, integers::ANY);
+}
+
+/// As [`put`], with `pco` on one of some differences.
+pub(crate) fn put_with(out: &mut Vec<u8>, values: &[f64], specs: &'static [DeltaSpec]) {
     let Some((first, rest)) = values.split_first() else { return };
     if let Some(decimal) = Decimal::from_values(values) {
-        decimal.put(out, values);
+        decimal.put(out, values, specs);
     } else if rest.iter().all(|value| value.to_bits() == first.to_bits()) {
         out.push(CONSTANT);
         out.extend_from_slice(&first.to_bits().to_le_bytes());
-    } else if let Some(bytes) = exact_pco(values) {
+    } else if let Some(bytes) = exact_pco(values, specs) {
         out.push(PCO);
         crate::bytes::put_bytes(out, &bytes);
     } else {
         out.push(BITS);
         let bits: Vec<i64> = values.iter().map(|value| value.to_bits() as i64).collect();
-        integers::put(out, &bits);
+        integers::put_with(out, &bits, specs);
     }
 }
 
@@ -108,14 +115,14 @@ impl Decimal {
         (column.exceptions.len() <= exceptions_max).then_some(column)
     }
 
-    fn put(&self, out: &mut Vec<u8>, values: &[f64]) {
+    fn put(&self, out: &mut Vec<u8>, values: &[f64], specs: &'static [DeltaSpec]) {
         assert_eq!(self.integers.len(), values.len(), "each value has its integer");
         out.extend_from_slice(&[DECIMAL, self.exponent as u8]);
         integers::put_positions(out, &self.exceptions);
         for at in &self.exceptions {
             out.extend_from_slice(&values[*at].to_bits().to_le_bytes());
         }
-        integers::put(out, &self.integers);
+        integers::put_with(out, &self.integers, specs);
     }
 }
 
@@ -220,11 +227,11 @@ pub(super) fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64
 }
 
 /// `pco` on floats, when it returns every bit.
-fn exact_pco(values: &[f64]) -> Option<Vec<u8>> {
+fn exact_pco(values: &[f64], specs: &[DeltaSpec]) -> Option<Vec<u8>> {
     if values.len() < PCO_COUNT_MIN {
         return None;
     }
-    let bytes = integers::pco_bytes(values)?;
+    let bytes = integers::pco_bytes(values, &ModeSpec::Auto, specs)?;
     let back = integers::pco_values::<f64>(&bytes, values.len()).ok()?;
     assert_eq!(back.len(), values.len(), "every value is compared");
     let exact = back.iter().zip(values).all(|(back, value)| back.to_bits() == value.to_bits());

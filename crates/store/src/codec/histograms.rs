@@ -12,7 +12,8 @@ use ogive_model::{BinColumns, BinStretch, HistogramValue};
 
 use crate::bytes::{Broken, Cursor, put_signed, put_varint};
 use crate::codec::matrix::{self, Matrix};
-use crate::codec::{floats, integers};
+use crate::codec::union::Union;
+use crate::codec::{counts, floats, integers};
 
 /// 256 cells: four minutes of 1 s cells; larger chunks save under 3 % and make each read of a minute dearer.
 pub(crate) const CHUNK_CELLS_MAX: usize = 256;
@@ -124,10 +125,13 @@ fn same_scheme(a: &Scheme, b: &Scheme) -> bool {
 
 /// How counts of a type are written.
 trait StoredCount: Count + Default {
+    /// What a matrix is written of.
+    type Stored: Copy + Default;
     fn put_column(out: &mut Vec<u8>, values: &[Self]);
     fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken>;
+    fn stored(self) -> Self::Stored;
     /// Column after column of `rows` values.
-    fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize);
+    fn put_matrix(out: &mut Vec<u8>, values: &[Self::Stored], rows: usize);
     /// The rows of `wanted` of `rows`.
     fn get_matrix(
         cursor: &mut Cursor<'_>,
@@ -139,14 +143,18 @@ trait StoredCount: Count + Default {
 }
 
 impl StoredCount for u64 {
+    type Stored = i64;
     fn put_column(out: &mut Vec<u8>, values: &[Self]) {
         integers::put(out, &values.iter().map(|value| value.cast_signed()).collect::<Vec<_>>());
     }
     fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken> {
         Ok(integers::get(cursor, count)?.into_iter().map(i64::cast_unsigned).collect())
     }
-    fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
-        matrix::put(out, &values.iter().map(|value| value.cast_signed()).collect::<Vec<_>>(), rows);
+    fn stored(self) -> i64 {
+        self.cast_signed()
+    }
+    fn put_matrix(out: &mut Vec<u8>, values: &[i64], rows: usize) {
+        matrix::put(out, values, rows);
     }
     fn get_matrix(
         cursor: &mut Cursor<'_>,
@@ -162,11 +170,15 @@ impl StoredCount for u64 {
 }
 
 impl StoredCount for f64 {
+    type Stored = Self;
     fn put_column(out: &mut Vec<u8>, values: &[Self]) {
         floats::put(out, values);
     }
     fn get_column(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Self>, Broken> {
         floats::get(cursor, count)
+    }
+    fn stored(self) -> Self {
+        self
     }
     fn put_matrix(out: &mut Vec<u8>, values: &[Self], rows: usize) {
         assert_eq!(values.len() % rows, 0, "{} values are whole columns of {rows}", values.len());
@@ -425,7 +437,7 @@ pub(crate) const fn reset_of(code: i64) -> Option<CounterReset> {
 /// Which rows have a value, then the values that are there.
 fn put_optional(out: &mut Vec<u8>, values: impl Iterator<Item = Option<f64>> + Clone) {
     integers::put(out, &values.clone().map(|value| i64::from(value.is_some())).collect::<Vec<_>>());
-    floats::put(out, &values.flatten().collect::<Vec<_>>());
+    floats::put_with(out, &values.flatten().collect::<Vec<_>>(), counts::NEAR);
 }
 
 fn get_optional(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Option<f64>>, Broken> {
@@ -436,38 +448,45 @@ fn get_optional(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<Option<f64>
 
 /// The union of the indexes that hold something, then a matrix of counts.
 fn put_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
-    let union = union(rows);
+    if rows.iter().any(|bins| bins.counts().contains(&C::ZERO)) {
+        let held = |bins: &&Bins<C>| bins.iter().filter(|(_, count)| *count != C::ZERO).collect();
+        let rows: Vec<Bins<C>> = rows.iter().map(held).collect();
+        return put_held_bins(out, &rows.iter().collect::<Vec<_>>());
+    }
+    put_held_bins(out, rows);
+}
+
+/// As [`put_bins`], of rows whose bins all hold something.
+fn put_held_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
+    let union = Union::new(rows);
+    let indexes = union.indexes();
     assert!(
-        rows.len() == 1 || union.len() * rows.len() <= CHUNK_COUNTS_MAX,
+        rows.len() == 1 || indexes.len() * rows.len() <= CHUNK_COUNTS_MAX,
         "a reader takes no {} bins in {} cells",
-        union.len(),
+        indexes.len(),
         rows.len()
     );
-    put_varint(out, union.len() as u64);
-    if union.is_empty() {
+    put_varint(out, indexes.len() as u64);
+    if indexes.is_empty() {
         return;
     }
-    put_signed(out, i64::from(union[0]));
-    let steps: Vec<i64> = union.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
+    put_signed(out, i64::from(indexes[0]));
+    let steps: Vec<i64> = indexes.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
     integers::put(out, &steps);
-    let mut values = vec![C::ZERO; union.len() * rows.len()];
+    let mut values = vec![C::Stored::default(); indexes.len() * rows.len()];
+    let (mut columns, mut before): (Vec<usize>, &[i32]) = (Vec::new(), &[]);
     for (row, bins) in rows.iter().enumerate() {
-        let mut at = 0;
-        for (index, count) in bins.iter().filter(|(_, count)| *count != C::ZERO) {
-            at += union[at..].iter().position(|held| *held == index).expect("the union holds every index");
-            values[at * rows.len() + row] = count;
+        // The rows of one series often have the bins of the row before.
+        if bins.indexes() != before {
+            before = bins.indexes();
+            columns.clear();
+            columns.extend(before.iter().map(|index| union.column(*index)));
+        }
+        for (column, count) in columns.iter().zip(bins.counts()) {
+            values[column * rows.len() + row] = count.stored();
         }
     }
     C::put_matrix(out, &values, rows.len());
-}
-
-/// The indexes that hold something in any row, ascending.
-fn union<C: Count>(rows: &[&Bins<C>]) -> Vec<i32> {
-    let held = rows.iter().flat_map(|bins| bins.iter().filter(|(_, count)| *count != C::ZERO).map(|(index, _)| index));
-    let mut union: Vec<i32> = held.collect();
-    union.sort_unstable();
-    union.dedup();
-    union
 }
 
 fn get_bins<C: StoredCount>(

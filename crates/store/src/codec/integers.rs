@@ -5,8 +5,11 @@
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
+use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 
-use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint, zigzag};
+use crate::codec::bits::BitWriter;
+use crate::codec::counts;
 use crate::codec::latents::Latents;
 use crate::codec::unpack;
 
@@ -22,43 +25,130 @@ const PACK_COUNT: usize = 128;
 /// Below this `pco` has no room to win: its header is some 20 bytes and its set-up 12 us.
 const PCO_COUNT_MIN: usize = 128;
 /// Level 4 is within 1 % of level 8 at a third of its time.
-pub(crate) const PCO_LEVEL: usize = 4;
+const PCO_LEVEL: usize = 4;
+
+/// How long a varint is.
+pub(crate) const fn varint_bytes(value: u64) -> usize {
+    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
 
 /// Appends `values` in the smallest form.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64]) {
-    let mut best = Vec::new();
-    put_plain(&mut best, values);
-    let is_constant = best.first().is_none_or(|tag| *tag == CONSTANT);
-    if !is_constant && let Some(bytes) = (values.len() >= PCO_COUNT_MIN).then(|| pco_bytes(values)).flatten() {
-        let mut other = vec![PCO];
-        put_bytes(&mut other, &bytes);
-        keep_smaller(&mut best, other);
-    }
-    out.extend_from_slice(&best);
+    put_with(out, values, ANY);
 }
 
-/// As [`put`], without `pco`.
-pub(crate) fn put_plain(out: &mut Vec<u8>, values: &[i64]) {
-    let Some((&first, rest)) = values.split_first() else { return };
-    if rest.iter().all(|value| *value == first) {
-        out.push(CONSTANT);
-        put_signed(out, first);
-        return;
-    }
-    let mut best = vec![PACKED];
-    put_packed(&mut best, values);
-    let deltas: Vec<i64> = values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
-    let mut other = vec![PACKED_DELTA];
-    put_signed(&mut other, first);
-    put_packed(&mut other, &deltas);
-    keep_smaller(&mut best, other);
-    out.extend_from_slice(&best);
+/// As [`put`], with `pco` on one of some differences.
+pub(crate) fn put_with(out: &mut Vec<u8>, values: &[i64], specs: &'static [DeltaSpec]) {
+    put_smallest(out, values, &ModeSpec::Auto, |_| specs);
 }
 
-fn keep_smaller(best: &mut Vec<u8>, other: Vec<u8>) {
-    if other.len() < best.len() {
-        *best = other;
+/// As [`put`], of counts, whose form is found in less time.
+pub(crate) fn put_counts(out: &mut Vec<u8>, values: &[i64]) {
+    put_smallest(out, values, &counts::MODE, |bytes_max| counts::specs(values, &[values.len()], bytes_max));
+}
+
+/// With `pco` on one of the differences that are worth trying for less than so many bytes.
+fn put_smallest(out: &mut Vec<u8>, values: &[i64], mode: &ModeSpec, specs: impl Fn(usize) -> &'static [DeltaSpec]) {
+    let plain = Plain::smallest(values);
+    if plain.tag != CONSTANT && values.len() >= PCO_COUNT_MIN {
+        let bytes = pco_bytes(values, mode, specs(plain.bytes));
+        if let Some(bytes) = bytes.filter(|bytes| 1 + varint_bytes(bytes.len() as u64) + bytes.len() < plain.bytes) {
+            out.push(PCO);
+            put_bytes(out, &bytes);
+            return;
+        }
     }
+    plain.put(out, values);
+}
+
+/// The smallest form without `pco`, known before it is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    tag: u8,
+    /// Of the form with its tag.
+    pub(crate) bytes: usize,
+}
+
+impl Plain {
+    /// That of `values`.
+    pub(crate) fn smallest(values: &[i64]) -> Self {
+        let Some((&first, rest)) = values.split_first() else { return Self { tag: CONSTANT, bytes: 0 } };
+        let head = 1 + varint_bytes(zigzag(first));
+        if rest.iter().all(|value| *value == first) {
+            return Self { tag: CONSTANT, bytes: head };
+        }
+        let mut packed = 1;
+        values.chunks(PACK_COUNT).for_each(|block| packed += Span::new(block).bytes(block.len()));
+        let mut deltas = head;
+        each_delta_block(values, |block| deltas += Span::new(block).bytes(block.len()));
+        if deltas < packed { Self { tag: PACKED_DELTA, bytes: deltas } } else { Self { tag: PACKED, bytes: packed } }
+    }
+
+    /// Appends the values that it is of.
+    pub(crate) fn put(self, out: &mut Vec<u8>, values: &[i64]) {
+        let Some(first) = values.first() else { return };
+        let start = out.len();
+        out.push(self.tag);
+        match self.tag {
+            CONSTANT => put_signed(out, *first),
+            PACKED => values.chunks(PACK_COUNT).for_each(|block| put_block(out, block)),
+            _ => {
+                put_signed(out, *first);
+                each_delta_block(values, |block| put_block(out, block));
+            }
+        }
+        assert_eq!(out.len() - start, self.bytes, "{} values in the form {}", values.len(), self.tag);
+    }
+}
+
+/// What up to [`PACK_COUNT`] values have in common.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    least: i64,
+    /// Bits of the greatest less the least.
+    width: u32,
+}
+
+impl Span {
+    fn new(block: &[i64]) -> Self {
+        let mut ends = (i64::MAX, i64::MIN);
+        block.iter().for_each(|value| ends = (ends.0.min(*value), ends.1.max(*value)));
+        assert!(ends.0 <= ends.1, "a block is not empty");
+        let widest = ends.1.wrapping_sub(ends.0).cast_unsigned();
+        Self { least: ends.0, width: u64::BITS - widest.leading_zeros() }
+    }
+
+    /// What a block of `count` values takes.
+    fn bytes(self, count: usize) -> usize {
+        varint_bytes(zigzag(self.least)) + 1 + (count * self.width as usize).div_ceil(8)
+    }
+}
+
+/// The differences of neighbours, up to [`PACK_COUNT`] at a time.
+fn each_delta_block(values: &[i64], mut each: impl FnMut(&[i64])) {
+    let mut room = [0; PACK_COUNT];
+    let followers = values.get(1..).unwrap_or_default();
+    for (before, after) in values.chunks(PACK_COUNT).zip(followers.chunks(PACK_COUNT)) {
+        let deltas = &mut room[..after.len()];
+        for ((delta, before), after) in deltas.iter_mut().zip(before).zip(after) {
+            *delta = after.wrapping_sub(*before);
+        }
+        each(deltas);
+    }
+}
+
+fn put_block(out: &mut Vec<u8>, block: &[i64]) {
+    let span = Span::new(block);
+    let start = out.len();
+    put_signed(out, span.least);
+    out.push(span.width as u8);
+    if span.width > 0 {
+        let mut bits = BitWriter::new(out);
+        block.iter().for_each(|value| bits.put(value.wrapping_sub(span.least).cast_unsigned(), span.width));
+        bits.finish();
+    }
+    let (bytes, width) = (span.bytes(block.len()), span.width);
+    assert_eq!(out.len() - start, bytes, "a reader takes {bytes} bytes for {} values of {width} bits", block.len());
 }
 
 /// Reads a column of `count` values.
@@ -100,14 +190,30 @@ pub(crate) fn extend(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64
     }
 }
 
-/// `pco` without its file header: that is the block's own. None when it refuses the values.
-pub(crate) fn pco_bytes<T: pco::data_types::Number>(values: &[T]) -> Option<Vec<u8>> {
-    let config = pco::ChunkConfig::default().with_compression_level(PCO_LEVEL);
-    let mut chunk = FileCompressor::default().chunk_compressor(values, &config).ok()?;
-    let mut out = Vec::new();
-    chunk.write_meta(&mut out).ok()?;
-    chunk.write_page(0, &mut out).ok()?;
-    Some(out)
+/// What `pco` finds by itself, from patterns that repeat at a distance too.
+pub(crate) const ANY: &[DeltaSpec] = &[DeltaSpec::Auto];
+
+/// `pco` without its file header, which is the block's own, on the differences of `specs` that take the fewest bytes.
+/// None when it refuses the values.
+pub(crate) fn pco_bytes<T: pco::data_types::Number>(
+    values: &[T],
+    mode: &ModeSpec,
+    specs: &[DeltaSpec],
+) -> Option<Vec<u8>> {
+    let bytes = |spec| {
+        let mut chunk = FileCompressor::default().chunk_compressor(values, &config(mode, spec)).ok()?;
+        let mut out = Vec::new();
+        chunk.write_meta(&mut out).ok()?;
+        chunk.write_page(0, &mut out).ok()?;
+        Some(out)
+    };
+    specs.iter().filter_map(bytes).min_by_key(Vec::len)
+}
+
+/// How `pco` codes here.
+pub(crate) fn config(mode: &ModeSpec, spec: &DeltaSpec) -> ChunkConfig {
+    let config = ChunkConfig::default().with_compression_level(PCO_LEVEL);
+    config.with_mode_spec(mode.clone()).with_delta_spec(spec.clone())
 }
 
 /// Inverse of [`pco_bytes`].
@@ -160,20 +266,6 @@ pub(crate) fn extend_page<T: pco::data_types::Number>(
 /// The header of pco's format version 4.1; a test compares it with what the crate writes.
 pub(crate) const PCO_HEADER: &[u8] = &[4, 1];
 
-fn put_packed(out: &mut Vec<u8>, values: &[i64]) {
-    for block in values.chunks(PACK_COUNT) {
-        let least = *block.iter().min().expect("chunks are not empty");
-        let widest = block.iter().fold(0, |all, value| all | value.wrapping_sub(least) as u64);
-        let width = 64 - widest.leading_zeros();
-        put_signed(out, least);
-        let start = out.len() + 1;
-        out.push(width as u8);
-        put_bits(out, width, block.iter().map(|value| value.wrapping_sub(least) as u64));
-        let bytes = (block.len() * width as usize).div_ceil(8);
-        assert_eq!(out.len() - start, bytes, "a reader takes {bytes} bytes for {} values of {width} bits", block.len());
-    }
-}
-
 fn extend_packed(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -> Result<(), Broken> {
     values.reserve(count);
     let end = values.len() + count;
@@ -189,24 +281,6 @@ fn extend_packed(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<i64>) -
         values.extend((whole..block).map(|at| least.wrapping_add(bits_at(bytes, width, at) as i64)));
     }
     Ok(())
-}
-
-/// Values below 2^width one after the other, least significant bit first.
-fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
-    let (mut pending, mut filled) = (0_u128, 0);
-    for value in values {
-        debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
-        pending |= u128::from(value) << filled;
-        filled += width;
-        while filled >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            filled -= 8;
-        }
-    }
-    if filled > 0 {
-        out.push(pending as u8);
-    }
 }
 
 /// Number `at` of those that are packed in `width` bits each.
@@ -278,6 +352,33 @@ mod tests {
         assert!(check(&(0..4096).map(|i| (i * i) % 7).collect::<Vec<_>>()) < 4096 / 2);
     }
 
+    /// What blocks of 128 take, counted with numbers that cannot overflow.
+    fn packed_bytes(values: &[i64]) -> usize {
+        let block = |block: &[i64]| {
+            let (least, most) = (*block.iter().min().unwrap(), *block.iter().max().unwrap());
+            let width = 128 - (i128::from(most) - i128::from(least)).leading_zeros() as usize;
+            let mut head = Vec::new();
+            put_signed(&mut head, least);
+            head.len() + 1 + (block.len() * width).div_ceil(8)
+        };
+        values.chunks(128).map(block).sum()
+    }
+
+    fn check_plain(values: &[i64]) {
+        let deltas: Vec<i64> = values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).collect();
+        let mut first = Vec::new();
+        put_signed(&mut first, values[0]);
+        let expected = 1 + packed_bytes(values).min(first.len() + packed_bytes(&deltas));
+        let plain = Plain::smallest(values);
+        if plain.tag != CONSTANT {
+            assert_eq!(plain.bytes, expected);
+        }
+        let mut out = Vec::new();
+        plain.put(&mut out, values);
+        assert_eq!(out.len(), plain.bytes);
+        assert_eq!(get(&mut Cursor::new(&out), values.len()).unwrap(), values);
+    }
+
     #[test]
     fn the_pco_header_is_what_the_crate_writes() {
         assert_eq!(FileCompressor::default().write_header(Vec::new()).unwrap(), PCO_HEADER);
@@ -287,6 +388,16 @@ mod tests {
         #[test]
         fn any_column_comes_back(values in proptest::collection::vec(any::<i64>(), 0..300)) {
             check(&values);
+        }
+
+        #[test]
+        fn the_smaller_plain_form_is_known_before_it_is_written(
+            any in proptest::collection::vec(any::<i64>(), 1..300),
+            narrow in proptest::collection::vec(-9..90_i64, 1..300),
+        ) {
+            check_plain(&any);
+            check_plain(&narrow);
+            check_plain(&narrow.iter().scan(0, |sum, value| { *sum += value; Some(*sum) }).collect::<Vec<_>>());
         }
 
         #[test]

@@ -67,7 +67,7 @@ fn put_whole(out: &mut Vec<u8>, values: &[i64], rows: usize) {
         for column in group {
             group_values.extend_from_slice(&values[column * rows..][..rows]);
         }
-        integers::put(out, &group_values);
+        integers::put_counts(out, &group_values);
     }
 }
 

@@ -5,10 +5,11 @@
 //! then each page as bytes. The number of values of each page is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
-use pco::{ChunkConfig, PagingSpec};
+use pco::{DeltaSpec, PagingSpec};
 
-use crate::bytes::{Broken, Cursor, put_bytes};
-use crate::codec::integers::{self, PCO_HEADER, PCO_LEVEL};
+use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
+use crate::codec::counts::{self, split};
+use crate::codec::integers::{self, PCO_HEADER, Plain, varint_bytes};
 use crate::codec::latents::Latents;
 use crate::codec::sparse::{self, Codes};
 
@@ -23,30 +24,35 @@ const SPARSE: u8 = 2;
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
     assert_eq!(lengths.iter().sum::<usize>(), values.len(), "pages hold every value once");
     debug_assert!(lengths.iter().all(|length| *length > 0), "no page is empty: {lengths:?}");
-    let mut best = vec![SEPARATE];
-    let (mut rest, mut page) = (values, Vec::new());
-    for length in lengths {
-        let (these, behind) = rest.split_at(*length);
-        page.clear();
-        integers::put_plain(&mut page, these);
-        put_bytes(&mut best, &page);
-        rest = behind;
-    }
-    let sparse = sparse::encode(values, lengths).map(|pages| [&[SPARSE][..], &pages].concat());
-    for other in [sparse, shared(values, lengths)].into_iter().flatten() {
-        if other.len() < best.len() {
-            best = other;
+    let plain: Vec<Plain> = split(values, lengths).map(Plain::smallest).collect();
+    let separate = 1 + plain.iter().map(|page| varint_bytes(page.bytes as u64) + page.bytes).sum::<usize>();
+    let sparse = sparse::encode(values, lengths);
+    let mut least = separate.min(sparse.as_ref().map_or(usize::MAX, |pages| 1 + pages.len()));
+    let mut best = None;
+    for spec in counts::specs(values, lengths, least) {
+        if let Some(pages) = shared(values, lengths, spec).filter(|pages| 1 + pages.len() < least) {
+            least = 1 + pages.len();
+            best = Some((SHARED, pages));
         }
     }
-    out.extend_from_slice(&best);
+    let sparse = sparse.filter(|_| separate > least).map(|pages| (SPARSE, pages));
+    if let Some((tag, pages)) = best.or(sparse) {
+        out.push(tag);
+        out.extend_from_slice(&pages);
+        return;
+    }
+    out.push(SEPARATE);
+    for (page, values) in plain.into_iter().zip(split(values, lengths)) {
+        put_varint(out, page.bytes as u64);
+        page.put(out, values);
+    }
 }
 
 /// None when `pco` refuses the values.
-fn shared(values: &[i64], lengths: &[usize]) -> Option<Vec<u8>> {
-    let config =
-        ChunkConfig::default().with_compression_level(PCO_LEVEL).with_paging_spec(PagingSpec::Exact(lengths.to_vec()));
+fn shared(values: &[i64], lengths: &[usize], spec: &DeltaSpec) -> Option<Vec<u8>> {
+    let config = integers::config(&counts::MODE, spec).with_paging_spec(PagingSpec::Exact(lengths.to_vec()));
     let mut chunk = FileCompressor::default().chunk_compressor(values, &config).ok()?;
-    let (mut out, mut part) = (vec![SHARED], Vec::new());
+    let (mut out, mut part) = (Vec::new(), Vec::new());
     chunk.write_meta(&mut part).ok()?;
     put_bytes(&mut out, &part);
     for page in 0..lengths.len() {

@@ -32,17 +32,15 @@ fn rice_bits(number: u64, order: u32) -> u64 {
     if ones < u64::from(RICE_ONES_MAX) { ones + 1 + u64::from(order) } else { u64::from(RICE_ONES_MAX + RUN_BITS) }
 }
 
-fn put_rice(out: &mut BitWriter, number: u64, order: u32) {
+#[inline]
+fn put_rice(out: &mut BitWriter<'_>, number: u64, order: u32) {
     debug_assert!(number <= low_bits(RUN_BITS), "{number} values in a page");
-    match u32::try_from(number >> order).ok().filter(|ones| *ones < RICE_ONES_MAX) {
-        Some(ones) => {
-            out.put(low_bits(ones), ones + 1);
-            out.put(number & low_bits(order), order);
-        }
-        None => {
-            out.put(low_bits(RICE_ONES_MAX), RICE_ONES_MAX);
-            out.put(number, RUN_BITS);
-        }
+    let ones = (number >> order) as u32;
+    if ones < RICE_ONES_MAX {
+        out.put(low_bits(ones) | (number & low_bits(order)) << (ones + 1), ones + 1 + order);
+    } else {
+        out.put(low_bits(RICE_ONES_MAX), RICE_ONES_MAX);
+        out.put(number, RUN_BITS);
     }
 }
 
@@ -63,12 +61,19 @@ fn golomb_bits(number: u64, order: u32) -> u64 {
     u64::from(2 * ((number >> order) + 1).ilog2() + 1 + order)
 }
 
-fn put_golomb(out: &mut BitWriter, number: u64, order: u32) {
+#[inline]
+fn put_golomb(out: &mut BitWriter<'_>, number: u64, order: u32) {
     let high = (number >> order) + 1;
     let ones = high.ilog2();
+    let (high, low) = (high & low_bits(ones), number & low_bits(order));
+    // 21 + 1 + 21 + 11 bits are put at once.
+    if ones <= 21 {
+        out.put(low_bits(ones) | (high | low << ones) << (ones + 1), 2 * ones + 1 + order);
+        return;
+    }
     out.put(low_bits(ones), ones + 1);
-    out.put(high & low_bits(ones), ones);
-    out.put(number & low_bits(order), order);
+    out.put(high, ones);
+    out.put(low, order);
 }
 
 /// None when it is no number of 64 bits.
@@ -100,19 +105,84 @@ fn get_long_golomb(bits: &mut Bits<'_>, order: u32) -> Option<u64> {
     (high.leading_zeros() >= order).then_some(high << order | low)
 }
 
-/// The values of each page that are not zero, each behind its gap; and the zeros at the end.
-fn each_gap(page: &[i64], mut each: impl FnMut(u64, Option<u64>)) {
-    let mut gap = 0;
-    for value in page {
-        if *value == 0 {
-            gap += 1;
-        } else {
-            each(gap, Some(value.cast_unsigned() - 1));
-            gap = 0;
+/// The places of the values that are not zero, of which there are `filled`.
+///
+/// No branch predictor knows which these are: so a place is always written, and only one that is not zero is kept.
+fn places_of(values: &[i64], filled: usize) -> Vec<u32> {
+    let mut places = vec![0; filled + 1];
+    let mut held = 0;
+    for (at, value) in (0..).zip(values) {
+        places[held] = at;
+        held += usize::from(*value != 0);
+    }
+    assert_eq!(held, filled, "each value that is not zero has its place");
+    places.truncate(filled);
+    places
+}
+
+/// A page as the places of its values that are not zero.
+struct Page<'p> {
+    places: &'p [u32],
+    start: usize,
+    end: usize,
+}
+
+impl Page<'_> {
+    /// The values that are not zero, each behind its gap; and the zeros at the end.
+    fn each_gap(&self, values: &[i64], mut each: impl FnMut(u64, Option<u64>)) {
+        let mut start = self.start;
+        for place in self.places {
+            let place = *place as usize;
+            each((place - start) as u64, Some(values[place].cast_unsigned() - 1));
+            start = place + 1;
+        }
+        if start < self.end {
+            each((self.end - start) as u64, None);
         }
     }
-    if gap > 0 {
-        each(gap, None);
+}
+
+fn pages_of<'p>(places: &'p [u32], lengths: &[usize]) -> impl Iterator<Item = Page<'p>> {
+    let (mut start, mut left) = (0, places);
+    lengths.iter().map(move |length| {
+        let end = start + length;
+        let (places, rest) = left.split_at(left.partition_point(|place| (*place as usize) < end));
+        let page = Page { places, start, end };
+        (start, left) = (end, rest);
+        page
+    })
+}
+
+/// Numbers below this are counted, not kept.
+const TALLY: usize = 256;
+
+/// Numbers that are to be coded, most of them small.
+struct Tally {
+    counts: [u64; TALLY],
+    others: Vec<u64>,
+}
+
+impl Tally {
+    const fn new() -> Self {
+        Self { counts: [0; TALLY], others: Vec::new() }
+    }
+
+    #[inline]
+    fn add(&mut self, number: u64) {
+        match self.counts.get_mut(number as usize) {
+            Some(count) => *count += 1,
+            None => self.others.push(number),
+        }
+    }
+
+    /// The order that takes the fewest bits.
+    fn best_order(&self, bits: impl Fn(u64, u32) -> u64) -> u32 {
+        let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let cost = |order: &u32| {
+            let small = (0..).zip(&self.counts[..used]).map(|(number, count)| count * bits(number, *order));
+            small.sum::<u64>() + self.others.iter().map(|number| bits(*number, *order)).sum::<u64>()
+        };
+        (0..=ORDER_MAX).min_by_key(cost).unwrap_or(0)
     }
 }
 
@@ -122,39 +192,29 @@ pub(crate) fn encode(values: &[i64], lengths: &[usize]) -> Option<Vec<u8>> {
     if filled * 2 >= values.len() {
         return None;
     }
-    let (mut gaps, mut numbers) = (Vec::with_capacity(filled + lengths.len()), Vec::with_capacity(filled));
-    for page in pages_of(values, lengths) {
-        each_gap(page, |gap, value| {
-            gaps.push(gap);
-            numbers.extend(value);
+    let places = places_of(values, filled);
+    let (mut gaps, mut numbers) = (Tally::new(), Tally::new());
+    for page in pages_of(&places, lengths) {
+        page.each_gap(values, |gap, value| {
+            gaps.add(gap);
+            value.into_iter().for_each(|value| numbers.add(value));
         });
     }
-    let best = |numbers: &[u64], bits: fn(u64, u32) -> u64| {
-        let cost = |order: &u32| numbers.iter().map(|number| bits(*number, *order)).sum::<u64>();
-        (0..=ORDER_MAX).min_by_key(cost).unwrap_or(0)
-    };
-    let codes = Codes { gap: best(&gaps, rice_bits), value: best(&numbers, golomb_bits) };
-    let mut out = vec![codes.gap as u8, codes.value as u8];
-    for page in pages_of(values, lengths) {
-        let mut bits = BitWriter::default();
-        each_gap(page, |gap, value| {
+    let codes = Codes { gap: gaps.best_order(rice_bits), value: numbers.best_order(golomb_bits) };
+    let (mut out, mut bytes) = (vec![codes.gap as u8, codes.value as u8], Vec::new());
+    for page in pages_of(&places, lengths) {
+        bytes.clear();
+        let mut bits = BitWriter::new(&mut bytes);
+        page.each_gap(values, |gap, value| {
             put_rice(&mut bits, gap, codes.gap);
             if let Some(value) = value {
                 put_golomb(&mut bits, value, codes.value);
             }
         });
-        put_bytes(&mut out, &bits.into_bytes());
+        bits.finish();
+        put_bytes(&mut out, &bytes);
     }
     Some(out)
-}
-
-fn pages_of<'v>(values: &'v [i64], lengths: &[usize]) -> impl Iterator<Item = &'v [i64]> {
-    let mut rest = values;
-    lengths.iter().map(move |length| {
-        let (page, behind) = rest.split_at(*length);
-        rest = behind;
-        page
-    })
 }
 
 impl Codes {
@@ -209,11 +269,12 @@ mod tests {
             for width in 0..64 {
                 for number in [1_u64 << width, (1 << width) - 1, (1 << width) + 1, u64::MAX >> width, u64::MAX - 1] {
                     let number = number.min(u64::MAX - 1);
-                    let mut out = BitWriter::default();
+                    let mut bytes = Vec::new();
+                    let mut out = BitWriter::new(&mut bytes);
                     put_golomb(&mut out, number, order);
                     let gap = number & low_bits(RUN_BITS);
                     put_rice(&mut out, gap, order);
-                    let bytes = out.into_bytes();
+                    out.finish();
                     let expected = golomb_bits(number, order) + rice_bits(gap, order);
                     assert_eq!(bytes.len() as u64, expected.div_ceil(8));
                     let mut bits = Bits::new(&bytes);
@@ -224,11 +285,13 @@ mod tests {
         }
         assert_eq!(get_golomb(&mut Bits::new(&[0xff; 16]), 0), None);
         // 63 ones, a zero, the highest number and two bits more.
-        let mut out = BitWriter::default();
+        let mut bytes = Vec::new();
+        let mut out = BitWriter::new(&mut bytes);
         out.put(low_bits(63), 64);
         out.put(low_bits(63), 63);
         out.put(3, 2);
-        assert_eq!(get_golomb(&mut Bits::new(&out.into_bytes()), 2), None);
+        out.finish();
+        assert_eq!(get_golomb(&mut Bits::new(&bytes), 2), None);
     }
 
     #[test]
@@ -245,6 +308,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_best_order_is_that_of_all_numbers(
+            numbers in proptest::collection::vec(prop_oneof![0..9_u64, 0..600_u64, 0..u64::from(u32::MAX)], 0..60),
+        ) {
+            let mut tally = Tally::new();
+            numbers.iter().for_each(|number| tally.add(*number));
+            for bits in [rice_bits, golomb_bits] {
+                let cost = |order: &u32| numbers.iter().map(|number| bits(*number, *order)).sum::<u64>();
+                prop_assert_eq!(tally.best_order(bits), (0..=ORDER_MAX).min_by_key(cost).unwrap());
+            }
+        }
+
         #[test]
         fn any_bytes_are_values_or_an_error(
             bytes in proptest::collection::vec(any::<u8>(), 0..60), count in 0..400_usize,

@@ -2,7 +2,7 @@
 //! bin.
 //!
 //! Invariants: every bit is restored, bins with a count of zero included. These bytes are never written to a disk, so
-//! their format may change: it is lighter than that of a block, which takes ten times as long.
+//! their format may change: it is lighter than that of a block, which takes several times as long.
 //! Format: runs of rows of one shape, each its length, the shape, the columns, then the negative and the positive bins.
 //! For each bin that a row of the run has: its distance from the previous one, which rows have it (all, some by one bit
 //! a row, few by their numbers), the least count, and the counts above it in bits; the bits of all bins in one stream.
@@ -13,10 +13,9 @@ use ogive_model::HistogramValue;
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
 use crate::codec::histograms::{Shape, float, integer, reset_code, reset_of, sum_of_bins};
+use crate::codec::union::Union;
 use crate::ingest::packed::{BitWriter, COUNT_MAX, get_integers, get_values, put_integers, put_values};
 
-/// 8,192 indexes, a table of 32 KiB: 90 decades of the default scheme. Beyond it the indexes are sorted.
-const SPAN_MAX: i64 = 8192;
 /// Codes of a width: 0 to 64 bits, three times.
 const WIDTHS: u8 = 65;
 // Three forms of each width have a byte.
@@ -188,11 +187,11 @@ struct Turned {
 }
 
 impl Turned {
-    fn new<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
+    fn new<C: Coded>(rows: &[&Bins<C>], union: &Union, integers: bool) -> Self {
         assert!(rows.len() <= COUNT_MAX, "numbers of {} rows have a byte each", rows.len());
-        let mut ends = vec![0; indexes.len()];
+        let mut ends = vec![0; union.indexes().len()];
         for bins in rows {
-            bins.indexes().iter().for_each(|index| ends[column_of.get(*index, indexes)] += 1);
+            bins.indexes().iter().for_each(|index| ends[union.column(*index)] += 1);
         }
         let mut total = 0;
         for end in &mut ends {
@@ -202,7 +201,7 @@ impl Turned {
         let mut turned = Self { height: rows.len(), ends, rows: vec![0; total], counts: vec![0; total] };
         for (row, bins) in rows.iter().enumerate() {
             for (index, count) in bins.iter() {
-                let next = &mut turned.ends[column_of.get(index, indexes)];
+                let next = &mut turned.ends[union.column(index)];
                 turned.rows[*next] = row as u8;
                 turned.counts[*next] = count.code(integers);
                 *next += 1;
@@ -238,17 +237,17 @@ struct Full {
 }
 
 impl Full {
-    fn new<C: Coded>(rows: &[&Bins<C>], indexes: &[i32], column_of: &ColumnOf, integers: bool) -> Self {
+    fn new<C: Coded>(rows: &[&Bins<C>], union: &Union, integers: bool) -> Self {
         let height = rows.len();
         assert!(height <= COUNT_MAX, "numbers of {height} rows have a byte each");
-        let mut full =
-            Self { height, held: vec![[0; COUNT_MAX / 64]; indexes.len()], counts: vec![0; indexes.len() * height] };
+        let columns = union.indexes().len();
+        let mut full = Self { height, held: vec![[0; COUNT_MAX / 64]; columns], counts: vec![0; columns * height] };
         let (mut columns, mut before): (Vec<usize>, &[i32]) = (Vec::new(), &[]);
         for (row, bins) in rows.iter().enumerate() {
             if bins.indexes() != before {
                 before = bins.indexes();
                 columns.clear();
-                columns.extend(before.iter().map(|index| column_of.get(*index, indexes)));
+                columns.extend(before.iter().map(|index| union.column(*index)));
             }
             let (word, bit) = (row / 64, 1 << (row % 64));
             for (column, count) in columns.iter().zip(bins.counts()) {
@@ -296,61 +295,17 @@ const NUMBERS: [u8; COUNT_MAX] = {
     numbers
 };
 
-/// Which column an index is.
-enum ColumnOf {
-    /// By its distance from the least one.
-    Table(i32, Vec<u32>),
-    /// By search.
-    Sorted,
-}
-
-impl ColumnOf {
-    fn get(&self, index: i32, indexes: &[i32]) -> usize {
-        match self {
-            Self::Table(least, columns) => columns[(index - least) as usize] as usize,
-            Self::Sorted => indexes.binary_search(&index).expect("the union holds every index"),
-        }
-    }
-}
-
-/// The indexes that any row has, ascending.
-fn union<C: Count>(rows: &[&Bins<C>], total: usize) -> (Vec<i32>, ColumnOf) {
-    let least = rows.iter().filter_map(|bins| bins.indexes().first()).min().copied().unwrap_or(0);
-    let greatest = rows.iter().filter_map(|bins| bins.indexes().last()).max().copied().unwrap_or(0);
-    let span = i64::from(greatest) - i64::from(least) + 1;
-    let mut indexes = Vec::new();
-    if span > SPAN_MAX {
-        indexes.reserve(total);
-        rows.iter().for_each(|bins| indexes.extend_from_slice(bins.indexes()));
-        indexes.sort_unstable();
-        indexes.dedup();
-        return (indexes, ColumnOf::Sorted);
-    }
-    let mut columns = vec![0_u32; span as usize];
-    let mut before: &[i32] = &[];
-    for bins in rows.iter().filter(|bins| bins.indexes() != std::mem::replace(&mut before, bins.indexes())) {
-        bins.indexes().iter().for_each(|index| columns[(index - least) as usize] = 1);
-    }
-    for (distance, column) in (0..).zip(&mut columns) {
-        if *column == 1 {
-            *column = indexes.len() as u32;
-            indexes.push(least + distance);
-        }
-    }
-    debug_assert!(indexes.is_sorted_by(|one, next| one < next), "indexes of bins ascend");
-    (indexes, ColumnOf::Table(least, columns))
-}
-
 fn put_bins<C: Coded>(out: &mut Vec<u8>, rows: &[&Bins<C>], integers: bool) {
     let total: usize = rows.iter().map(|bins| bins.len()).sum();
-    let (indexes, column_of) = union(rows, total);
+    let union = Union::new(rows);
+    let indexes = union.indexes();
     put_varint(out, indexes.len() as u64);
     let mut packed = Vec::with_capacity(2 * total);
     let mut bits = BitWriter::new(&mut packed);
     if indexes.len() * rows.len() <= FULL_RATIO * total {
-        Full::new(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
+        Full::new(rows, &union, integers).put(out, &mut bits, indexes);
     } else {
-        Turned::new(rows, &indexes, &column_of, integers).put(out, &mut bits, &indexes);
+        Turned::new(rows, &union, integers).put(out, &mut bits, indexes);
     }
     bits.finish();
     put_bytes(out, &packed);
@@ -586,7 +541,8 @@ mod tests {
                 .map(|row| row.into_iter().map(|(index, count)| (index, count >> shift)).collect())
                 .collect();
             let rows: Vec<&Bins<u64>> = rows.iter().collect();
-            let (indexes, column_of) = union(&rows, rows.iter().map(|bins| bins.len()).sum());
+            let union = Union::new(&rows);
+            let indexes = union.indexes();
             let written = |put: &dyn Fn(&mut Vec<u8>, &mut BitWriter<'_>)| {
                 let (mut out, mut packed) = (Vec::new(), Vec::new());
                 let mut bits = BitWriter::new(&mut packed);
@@ -594,11 +550,11 @@ mod tests {
                 bits.finish();
                 (out, packed)
             };
-            let full = Full::new(&rows, &indexes, &column_of, true);
-            let turned = Turned::new(&rows, &indexes, &column_of, true);
+            let full = Full::new(&rows, &union, true);
+            let turned = Turned::new(&rows, &union, true);
             prop_assert_eq!(
-                written(&|out, bits| full.put(out, bits, &indexes)),
-                written(&|out, bits| turned.put(out, bits, &indexes))
+                written(&|out, bits| full.put(out, bits, indexes)),
+                written(&|out, bits| turned.put(out, bits, indexes))
             );
         }
 
