@@ -86,13 +86,14 @@ impl WholeChunk {
     ///
     /// # Errors
     /// [`Error::Corrupt`].
-    pub(crate) fn decode(self) -> Result<SeriesData, Error> {
-        let Self { mut series, aggregates, entry, bytes, path } = self;
+    pub(crate) fn decode(&self) -> Result<SeriesData, Error> {
+        let Self { series, aggregates, entry, bytes, path } = self;
+        let mut series = series.clone();
         let rows = 0..entry.samples as usize;
-        let decoded = Chunk::open(&bytes).and_then(|opened| {
+        let decoded = Chunk::open(bytes).and_then(|opened| {
             opened.check_count(rows.len())?;
             match series.meta.kind {
-                Kind::Float => opened.floats(rows, aggregates, &mut series.floats),
+                Kind::Float => opened.floats(rows, *aggregates, &mut series.floats),
                 Kind::Histogram => opened.histograms(rows, &mut series.histograms).map(|_| ()),
                 Kind::Text => unreachable!("texts are not copied"),
             }
@@ -101,7 +102,7 @@ impl WholeChunk {
             Ok(()) => Ok(series),
             Err(broken) => {
                 let offset = entry.offset + broken.offset as u64;
-                Err(Error::Corrupt { path, offset, problem: broken.problem })
+                Err(Error::Corrupt { path: path.clone(), offset, problem: broken.problem })
             }
         }
     }

@@ -194,24 +194,22 @@ impl Writer {
     }
 
     /// A chunk stays as it is, unless samples before it would be left with a short one, at this and each later writing:
-    /// those and the chunk become one chunk, or two of like length.
+    /// those and the chunk become one chunk, or two of like length. Where the scheme of histograms changes in between
+    /// they cannot.
     fn add_chunk(&mut self, chunk: WholeChunk, goes_on: bool) -> Result<(), Error> {
-        let is_short = |part: &OpenPart| {
-            let samples = chunk::sample_times(&part.data).len();
-            !chunk::is_long(part.data.meta.kind, samples, 0)
-        };
-        if !goes_on || !self.open.as_ref().is_some_and(is_short) {
+        let open = self.open.as_ref().filter(|_| goes_on).map_or(0, |part| chunk::sample_times(&part.data).len());
+        if open == 0 || chunk::is_long(chunk.series.meta.kind, open, 0) {
             self.take_open()?;
             return self.take(Part { piece: Piece::Chunk(chunk), goes_on });
         }
         let mut part = self.join(chunk.decode()?, goes_on)?;
-        if chunk::last_start(&part.data).is_some() {
-            let half = chunk::sample_times(&part.data).len() / 2;
-            let rest = chunk::split_off(&mut part.data, half);
-            self.take_samples(part)?;
-            part = OpenPart { data: rest, goes_on: true };
-        }
-        self.take_samples(part)
+        let Some(last_start) = chunk::last_start(&part.data) else { return self.take_samples(part) };
+        let both = chunk::sample_times(&part.data).len();
+        let half = if last_start == open { open } else { chunk::cut_between_times(&part.data, both / 2) };
+        let data = chunk::split_off(&mut part.data, half);
+        self.take_samples(part)?;
+        let piece = if last_start == open { Piece::Chunk(chunk) } else { Piece::Samples(data) };
+        self.take(Part { piece, goes_on: true })
     }
 
     /// The samples behind those of the same series that are open; others that are open are taken.

@@ -75,6 +75,13 @@ pub(crate) fn last_start(series: &SeriesData) -> Option<usize> {
     cut(series).last().map(|rows| rows.start).filter(|start| *start > 0)
 }
 
+/// The greatest row up to `at` whose time is another than that of the row before it, if there is one behind the first;
+/// chunks that share a time cannot be told apart by it.
+pub(crate) fn cut_between_times(series: &SeriesData, at: usize) -> usize {
+    let times = sample_times(series);
+    (1..=at).rev().find(|row| times[row - 1] < times[*row]).unwrap_or(at)
+}
+
 /// Forgets the samples from row `at` on. Columns may be of several lengths.
 pub(crate) fn truncate(series: &mut SeriesData, at: usize) {
     let SeriesData { floats, histograms, texts, .. } = series;

@@ -8,8 +8,6 @@
 
 use pco::{DeltaSpec, ModeSpec};
 
-/// Counts that are multiples of one number are few numbers too, so such a number is not looked for.
-pub(crate) const MODE: ModeSpec = ModeSpec::Classic;
 /// The values, or what each adds to the one before: for what has no other patterns. [`DeltaSpec::Auto`] looks for some
 /// at a distance, which takes longer than both.
 pub(crate) const NEAR: &[DeltaSpec] = &[DeltaSpec::NoOp, DeltaSpec::TryConsecutive(1)];
@@ -30,6 +28,25 @@ const PAGE_BYTES: usize = 4;
 const FIRST_BYTES: usize = 8;
 /// So often each value has to come on average for their entropy to be what they take.
 const REPEATS_MIN: usize = 4;
+
+/// How values are coded that are as they are, or multiples of one number: counts of a sampled stream are.
+pub(crate) fn mode(values: &[i64]) -> ModeSpec {
+    let mut divisor = 0;
+    for value in values.iter().filter(|value| **value != 0) {
+        divisor = greatest_common_divisor(divisor, value.unsigned_abs());
+        if divisor == 1 {
+            return ModeSpec::Classic;
+        }
+    }
+    if divisor > 1 { ModeSpec::Auto } else { ModeSpec::Classic }
+}
+
+const fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
 
 /// Which differences are worth trying, when less than `bytes_max` is asked for `values` in pages of `lengths` values.
 pub(crate) fn specs(values: &[i64], lengths: &[usize], bytes_max: usize) -> &'static [DeltaSpec] {
@@ -132,6 +149,16 @@ mod tests {
             other => panic!("{other:?} is not tried"),
         });
         assert_eq!(found.collect::<Vec<_>>(), orders, "{} values below {bytes_max} bytes", values.len());
+    }
+
+    #[test]
+    fn a_common_divisor_is_looked_for_where_there_is_one() {
+        for values in [&[][..], &[0, 0], &[1, 0, 3], &[1000, 2000, 1001], &[i64::MIN, 1]] {
+            assert!(matches!(mode(values), ModeSpec::Classic), "{values:?}");
+        }
+        for values in [&[5][..], &[0, 1000, 37_000], &[-6, 9], &[i64::MIN, 2]] {
+            assert!(matches!(mode(values), ModeSpec::Auto), "{values:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Format: one tag byte, then as the tag says. The number of values is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
-use pco::{ChunkConfig, DeltaSpec, ModeSpec};
+use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint, zigzag};
 use crate::codec::bits::BitWriter;
@@ -44,7 +44,7 @@ pub(crate) fn put_with(out: &mut Vec<u8>, values: &[i64], specs: &'static [Delta
 
 /// As [`put`], of counts, whose form is found in less time.
 pub(crate) fn put_counts(out: &mut Vec<u8>, values: &[i64]) {
-    put_smallest(out, values, &counts::MODE, |bytes_max| counts::specs(values, &[values.len()], bytes_max));
+    put_smallest(out, values, &counts::mode(values), |bytes_max| counts::specs(values, &[values.len()], bytes_max));
 }
 
 /// With `pco` on one of the differences that are worth trying for less than so many bytes.
@@ -201,7 +201,8 @@ pub(crate) fn pco_bytes<T: pco::data_types::Number>(
     specs: &[DeltaSpec],
 ) -> Option<Vec<u8>> {
     let bytes = |spec| {
-        let mut chunk = FileCompressor::default().chunk_compressor(values, &config(mode, spec)).ok()?;
+        let config = config(mode, spec).with_paging_spec(PagingSpec::Exact(vec![values.len()]));
+        let mut chunk = FileCompressor::default().chunk_compressor(values, &config).ok()?;
         let mut out = Vec::new();
         chunk.write_meta(&mut out).ok()?;
         chunk.write_page(0, &mut out).ok()?;
@@ -377,6 +378,20 @@ mod tests {
         plain.put(&mut out, values);
         assert_eq!(out.len(), plain.bytes);
         assert_eq!(get(&mut Cursor::new(&out), values.len()).unwrap(), values);
+    }
+
+    /// Two pages of `pco`, had it the choice, of which the first was written.
+    #[test]
+    fn more_values_than_a_page_has_come_back() {
+        let many = (1 << 18) + 1;
+        let rare: Vec<i64> = (0..many).map(|at| i64::from(at % 300 == 0)).collect();
+        let mut out = Vec::new();
+        put_counts(&mut out, &rare);
+        assert_eq!(out[0], PCO, "the form that was cut");
+        assert!(get(&mut Cursor::new(&out), rare.len()).unwrap() == rare);
+        check(&rare);
+        let bytes = pco_bytes(&vec![1.5_f64; many], &ModeSpec::Auto, ANY).unwrap();
+        assert!(pco_values::<f64>(&bytes, many).unwrap() == vec![1.5; many]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! then each page as bytes. The number of values of each page is known from outside.
 
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
-use pco::{DeltaSpec, PagingSpec};
+use pco::{ChunkConfig, PagingSpec};
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
 use crate::codec::counts::{self, split};
@@ -29,8 +29,11 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
     let sparse = sparse::encode(values, lengths);
     let mut least = separate.min(sparse.as_ref().map_or(usize::MAX, |pages| 1 + pages.len()));
     let mut best = None;
+    let mode = counts::mode(values);
     for spec in counts::specs(values, lengths, least) {
-        if let Some(pages) = shared(values, lengths, spec).filter(|pages| 1 + pages.len() < least) {
+        if let Some(pages) =
+            shared(values, lengths, &integers::config(&mode, spec)).filter(|pages| 1 + pages.len() < least)
+        {
             least = 1 + pages.len();
             best = Some((SHARED, pages));
         }
@@ -49,8 +52,8 @@ pub(crate) fn put(out: &mut Vec<u8>, values: &[i64], lengths: &[usize]) {
 }
 
 /// None when `pco` refuses the values.
-fn shared(values: &[i64], lengths: &[usize], spec: &DeltaSpec) -> Option<Vec<u8>> {
-    let config = integers::config(&counts::MODE, spec).with_paging_spec(PagingSpec::Exact(lengths.to_vec()));
+fn shared(values: &[i64], lengths: &[usize], config: &ChunkConfig) -> Option<Vec<u8>> {
+    let config = config.clone().with_paging_spec(PagingSpec::Exact(lengths.to_vec()));
     let mut chunk = FileCompressor::default().chunk_compressor(values, &config).ok()?;
     let (mut out, mut part) = (Vec::new(), Vec::new());
     chunk.write_meta(&mut part).ok()?;

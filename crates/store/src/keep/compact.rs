@@ -3,9 +3,9 @@
 //!
 //! Invariants: the merged block gives the same answers as its inputs; all inputs are of one tenant and one resolution,
 //! with windows inside its own. Deletions are carried out on the way. A long chunk of one block in whose time no other
-//! has samples is copied and not encoded again: each sample is encoded a few times, however often its block is merged.
+//! has samples is copied and not encoded again.
 //! Limits: one piece of a series, at most of the shortest window, in memory: 7,200 cells of 1 s are 15 MiB of
-//! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst; [`BYTES_MAX`] read in one go.
+//! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst, and 48 bytes for each chunk of a series; [`BYTES_MAX`] read in one go.
 //! Failure: the blocks stay as they are; the maintenance thread retries later.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ use crate::tombstone::{Tombstone, is_empty};
 use crate::window::{Ladder, Window};
 use crate::{Block, BlockId, BlockMeta, Error, merge};
 
-/// 1 GiB: four minutes of one core at 4 MB/s, once each step of the ladder.
+/// 1 GiB: four minutes of one core at 4 MB/s where everything is encoded again, once each step of the ladder.
 pub(crate) const BYTES_MAX: u64 = 1 << 30;
 /// 64 blocks with their indexes open at once.
 pub(crate) const INPUTS_MAX: usize = 64;
@@ -263,28 +263,35 @@ fn copies(sources: &mut [Open<'_>], series: &CurrentSeries) -> Result<VecDeque<(
     if meta.kind == Kind::Text {
         return Ok(VecDeque::new());
     }
-    let mut chunks: Vec<(usize, ChunkEntry)> = Vec::new();
+    // Each with whether it may be copied.
+    let mut chunks: Vec<(usize, ChunkEntry, bool)> = Vec::new();
     let mut have_aggregates = [false; 2];
     for at in having {
-        let walk = &mut sources[*at].walk;
+        let is_unchanged = sources[*at].keeps(labels);
+        let Open { walk, range, .. } = &mut sources[*at];
         if walk.series()?.is_none_or(|def| def.meta != *meta) {
             return Ok(VecDeque::new());
         }
         let entry = walk.entry()?;
         have_aggregates[usize::from(entry.aggregates)] = true;
-        chunks.extend(entry.chunks.iter().map(|chunk| (*at, *chunk)));
+        let touching = entry.chunks.iter().filter(|chunk| chunk.touches(*range));
+        chunks.extend(touching.map(|chunk| {
+            let is_inside = range.contains_ms(chunk.time_min) && range.contains_ms(chunk.time_max);
+            let is_long = chunk::is_long(meta.kind, chunk.samples as usize, chunk.length as usize);
+            (*at, *chunk, is_unchanged && is_inside && is_long)
+        }));
     }
     if have_aggregates == [true; 2] {
         return Ok(VecDeque::new());
     }
-    chunks.sort_by_key(|(_, chunk)| chunk.time_min);
+    chunks.sort_by_key(|(_, chunk, _)| chunk.time_min);
     let mut copied = VecDeque::new();
     let mut before = None;
-    for (number, (at, chunk)) in chunks.iter().enumerate() {
+    for (number, (at, chunk, may_copy)) in chunks.iter().enumerate() {
         let is_behind = before.is_none_or(|before| before < chunk.time_min);
-        let is_before = chunks.get(number + 1).is_none_or(|(_, next)| chunk.time_max < next.time_min);
+        let is_before = chunks.get(number + 1).is_none_or(|(_, next, _)| chunk.time_max < next.time_min);
         before = before.max(Some(chunk.time_max));
-        if is_behind && is_before && sources[*at].may_copy(labels, meta.kind, chunk) {
+        if *may_copy && is_behind && is_before {
             copied.push_back((*at, *chunk));
         }
     }
@@ -292,13 +299,9 @@ fn copies(sources: &mut [Open<'_>], series: &CurrentSeries) -> Result<VecDeque<(
 }
 
 impl Open<'_> {
-    /// Whether a chunk may stay as it is, if it is alone in its time.
-    fn may_copy(&self, labels: &Labels, kind: Kind, chunk: &ChunkEntry) -> bool {
-        self.walk.is_of_today()
-            && chunk::is_long(kind, chunk.samples as usize, chunk.length as usize)
-            && self.range.contains_ms(chunk.time_min)
-            && self.range.contains_ms(chunk.time_max)
-            && !self.tombstones.iter().any(|tombstone| tombstone.matches(labels))
+    /// Whether the samples of a series are kept as they are encoded: none is deleted, and the encoding is of today.
+    fn keeps(&self, labels: &Labels) -> bool {
+        self.walk.is_of_today() && !self.tombstones.iter().any(|tombstone| tombstone.matches(labels))
     }
 
     fn read(&mut self, piece: TimeRange) -> Result<Option<SeriesData>, Error> {
@@ -321,7 +324,7 @@ impl Iterator for Pieces<'_> {
 mod tests {
     use std::path::Path;
 
-    use ogive_hist::Histogram;
+    use ogive_hist::{Histogram, Scheme};
     use ogive_journal::{Disk, SimulatedDisk};
     use ogive_model::{Aggregate, HistogramValue, MatchOp, Matcher, Selection, Temporality};
     use proptest::prelude::*;
@@ -542,6 +545,43 @@ mod tests {
         let one = merged(&disk, &several, 7_200_000).unwrap();
         assert_eq!(chunks(&two)[..11], chunks(&one)[..11]);
         assert_eq!(samples(&two)[11..], [172, 172, 256, 88]);
+    }
+
+    /// Cells of another scale, which share no chunk with those of [`cells`].
+    #[test]
+    fn a_short_chunk_of_another_scheme_leaves_the_next_one_as_it_is() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let mut coarse = cells(0, 0, 10, 0);
+        for value in &mut coarse.histograms.values {
+            let mut cell = Histogram::new(Scheme::Exp2 { scale: 3 });
+            cell.record(2.0);
+            *value = HistogramValue::Integer(cell);
+        }
+        let several =
+            [written(&disk, 0, [Ok(coarse)]).unwrap(), written(&disk, 1, [Ok(cells(0, 10, 300, 0))]).unwrap()];
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(samples(&one), [10, 256, 44]);
+        assert_eq!(chunks(&one)[1], chunks(&several[1])[0]);
+        assert_eq!(bits(&all(&one)), bits(&merge(several.iter().map(all).collect())));
+    }
+
+    #[test]
+    fn chunks_of_like_length_share_no_time() {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        // Three points end at each time.
+        let points = |begin: usize, count: usize| {
+            let mut points = cells(0, begin as i64, count, 0);
+            points.histograms.times = (begin..begin + count).map(|at| (at / 3) as i64 * 1000).collect();
+            points.histograms.starts = (begin..begin + count).map(|at| 1 + at as i64).collect();
+            points
+        };
+        let several =
+            [written(&disk, 0, [Ok(points(0, 60))]).unwrap(), written(&disk, 1, [Ok(points(60, 255))]).unwrap()];
+        let one = merged(&disk, &several, 7_200_000).unwrap();
+        assert_eq!(samples(&one), [156, 159]);
+        assert_eq!(bits(&all(&one)), bits(&merge(several.iter().map(all).collect())));
     }
 
     #[test]
