@@ -373,7 +373,8 @@ mod tests {
         for seed in 0..60 {
             let mut chance = Chance(seed);
             let count = 1 + seed as usize % 2;
-            let mut division = Division::new(spread(20, count));
+            let wanted = spread(20, count);
+            let mut division = Division::new(wanted.clone());
             let mut brokers: BTreeMap<String, Simulated> =
                 (0..5).map(|at| (format!("edge-{at}"), Simulated::default())).collect();
             let names: Vec<String> = brokers.keys().cloned().collect();
@@ -391,7 +392,7 @@ mod tests {
                         for broker in brokers.values_mut().filter(|broker| broker.until_ns > now_ns) {
                             broker.until_ns = broker.until_ns.max(now_ns + 15 * SECOND_NS);
                         }
-                        division = Division::from_earlier(spread(20, count), now_ns);
+                        division = Division::from_earlier(wanted.clone(), now_ns);
                     }
                     chosen => {
                         broker.is_there = broker.is_there || is_quiet || chosen < 30;
@@ -401,7 +402,7 @@ mod tests {
                         }
                     }
                 }
-                for check in spread(20, count).checks.keys() {
+                for check in wanted.checks.keys() {
                     let runs = |broker: &&Simulated| broker.until_ns > now_ns && broker.runs.contains(check);
                     let running = brokers.values().filter(runs).count();
                     assert!(running <= count, "seed {seed}, step {step}: {check} runs {running} times");
