@@ -281,7 +281,16 @@ fn bits_of(data: &SeriesData) -> String {
     );
     data.floats.values.iter().for_each(|value| write!(out, "{:016x} ", value.to_bits()).unwrap());
     write!(out, "\n{:?} {:?}", data.histograms.times, data.histograms.starts).unwrap();
+    let mut last = None;
     for value in &data.histograms.values {
+        // Hundreds of bounds, mostly those of the value before.
+        let scheme = match value {
+            HistogramValue::Integer(value) => &value.scheme,
+            HistogramValue::Float(value) => &value.scheme,
+        };
+        if last.replace(scheme) != Some(scheme) {
+            write!(out, "\n{scheme:?}").unwrap();
+        }
         match value {
             HistogramValue::Integer(value) => histogram_bits(&mut out, value, |count| count),
             HistogramValue::Float(value) => histogram_bits(&mut out, value, f64::to_bits),
@@ -293,7 +302,7 @@ fn bits_of(data: &SeriesData) -> String {
 fn histogram_bits<C: ogive_hist::Count>(out: &mut String, value: &Histogram<C>, bits: impl Fn(C) -> u64) {
     use std::fmt::Write;
     let optional = [value.sum, value.min, value.max].map(|value| value.map(f64::to_bits));
-    write!(out, "\n{:?} {:?} {optional:x?} {:x}", value.scheme, value.reset, value.zero_threshold.to_bits()).unwrap();
+    write!(out, "\n{:?} {optional:x?} {:x}", value.reset, value.zero_threshold.to_bits()).unwrap();
     write!(out, " zero {} nan {} count {}", bits(value.zero), bits(value.nan), bits(value.count)).unwrap();
     for (index, count) in value.negative.iter().chain(value.positive.iter()) {
         write!(out, " {index}:{}", bits(count)).unwrap();

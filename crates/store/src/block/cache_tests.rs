@@ -118,7 +118,9 @@ fn read_entry(block: &Block, entry: &Entry, selection: &Selection, budget: &mut 
     if entry.kind == Kind::Histogram {
         let mut columns = SeriesColumns { series: block.blank(entry)?, stretches: Vec::new(), bins: 0 };
         let has_columns = block.append_columns(entry, range, budget, &mut columns)?;
-        out.push(format!("{has_columns} {columns:?}"));
+        let SeriesColumns { series, stretches, bins } = columns;
+        out.extend(bits(std::slice::from_ref(&series)));
+        out.push(format!("{has_columns} {} {:?} {stretches:?} {bins}", series.rollup_ms, series.floats.aggregates));
     } else if !entry.aggregates {
         for chunk in entry.chunks.iter().filter(|chunk| chunk.touches(range)) {
             let (lookup, mut scratch) = (block.look_up(chunk), RunScratch::default());
