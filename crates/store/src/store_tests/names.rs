@@ -23,7 +23,7 @@ fn submit_texts_and_floats(disk: &SimulatedDisk, mut text: impl FnMut() -> Strin
 fn numbers_outlive_a_start_that_relieved_the_head() {
     let disk = SimulatedDisk::new(1);
     let mut random = fastrand::Rng::with_seed(1);
-    submit_texts_and_floats(&disk, || std::iter::repeat_with(|| random.alphanumeric()).take(1 << 20).collect());
+    submit_texts_and_floats(&disk, || random_text(&mut random));
     let small = || Options { head_bytes_max: 32 << 20, segment_bytes: 4 << 20, ..options() };
     let expected: Vec<f64> = (0..60).map(f64::from).collect();
     for start in 0..3 {
@@ -49,7 +49,7 @@ fn definitions_outlive_a_start_that_relieved_the_head() {
     let long_ago = WALL_NS - 30 * 86_400 * SECOND;
     let mut random = fastrand::Rng::with_seed(1);
     let mut text = |n: u64| {
-        let text = Value::Text(std::iter::repeat_with(|| random.alphanumeric()).take(1 << 20).collect());
+        let text = Value::Text(random_text(&mut random));
         let series = vec![def("t", Kind::Text, Temporality::Gauge)];
         batch(100 + n, series, vec![at(0, WALL_NS + n as i64, text)])
     };
@@ -79,7 +79,7 @@ fn definitions_outlive_a_start_that_relieved_the_head() {
 fn damage_to_what_is_read_for_names_costs_no_samples() {
     let disk = SimulatedDisk::new(1);
     let mut random = fastrand::Rng::with_seed(1);
-    submit_texts_and_floats(&disk, || std::iter::repeat_with(|| random.alphanumeric()).take(1 << 20).collect());
+    submit_texts_and_floats(&disk, || random_text(&mut random));
     let small = || Options { head_bytes_max: 32 << 20, segment_bytes: 4 << 20, ..options() };
     drop(open_with(&disk, small()).unwrap());
     // A text, the float that declares its series, and the second text.
