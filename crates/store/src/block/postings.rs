@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn as_many_labels_as_may_be_come_back_and_one_more_is_refused() {
         let mut out = Vec::new();
-        put(&mut out, (0..LABELS_MAX).map(|_| &[7_u32][..]));
+        let last: &[u32] = &[7];
+        put(&mut out, (0..LABELS_MAX).map(|label| if label + 1 == LABELS_MAX { last } else { &[] }));
         assert!(check(LABELS_MAX).is_ok());
         let postings = Postings::parse(out).unwrap();
         let mut series = RoaringBitmap::new();

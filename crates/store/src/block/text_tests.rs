@@ -94,7 +94,7 @@ fn more_texts_than_wait_for_a_dictionary_read_as_ever() {
     let disk = SimulatedDisk::new(0);
     let mut source = source(40);
     let long = |at: i64| (0..3000).map(|n| line(at + n)).collect::<Vec<_>>().join(" ");
-    for data in source.iter_mut().filter(|data| data.meta.kind == Kind::Text).take(12) {
+    for data in source.iter_mut().filter(|data| data.meta.kind == Kind::Text).take(5) {
         data.texts.values = (0..20).map(|at| if at % 3 == 0 { format!("{}\nx", line(at)) } else { long(at) }).collect();
     }
     let (path, _) = write(&disk, &pieces(&source), Effort::Quick);
