@@ -82,6 +82,16 @@ impl Manifest {
         Position(self.replay_from.0.saturating_sub(self.read_before))
     }
 
+    /// Takes blocks out that something else stands for now.
+    ///
+    /// # Panics
+    /// When one of them is not live: what was made of it would be there twice.
+    pub(crate) fn remove_blocks(&mut self, ids: &[BlockId]) {
+        let before = self.blocks.len();
+        self.blocks.retain(|meta| !ids.contains(&meta.id));
+        assert_eq!(self.blocks.len() + ids.len(), before, "each block that is replaced is live: {ids:?}");
+    }
+
     const fn version(&self) -> u32 {
         if self.read_before > 0 { VERSION } else { VERSION_PLAIN }
     }

@@ -43,7 +43,7 @@ impl Job {
         for (id, stays) in left {
             let is_own = |meta: &BlockMeta| meta.tenant == self.tenant && meta.resolution_ms == 0;
             assert!(stays.as_ref().is_none_or(is_own), "what stays of {id:?} is its tenant's, as it came: {stays:?}");
-            manifest.blocks.retain(|meta| meta.id != *id);
+            manifest.remove_blocks(&[*id]);
             gone += u64::from(stays.is_none());
             manifest.blocks.extend(stays.clone());
         }

@@ -343,7 +343,7 @@ impl Maintainer {
         let (range, effort) = (meta.window.range(), self.effort(meta.window));
         let written = self.ledger.reserve().spend(|| self.rewrite(view, &[meta], range, effort))?;
         self.ledger.commit(None, |manifest| {
-            manifest.blocks.retain(|held| held.id != meta.id);
+            manifest.remove_blocks(&[meta.id]);
             // What is gone from it is still in the rollups that were made of it: they are to be made again. The block
             // itself, if it is one, lacks cells now, and is to be made again too.
             let arrived = manifest.generation;
@@ -455,7 +455,7 @@ impl Maintainer {
         );
         let is_again = !old.is_empty();
         self.ledger.commit(None, |manifest| {
-            manifest.blocks.retain(|meta| !old.contains(&meta.id));
+            manifest.remove_blocks(&old);
             manifest.blocks.extend(written.map(|made| BlockMeta {
                 tenant: tenant.clone(),
                 window: *window,
@@ -533,13 +533,7 @@ impl Maintainer {
     /// Puts `made` in the place of `several`.
     fn replace(&self, several: &[BlockId], made: &[BlockMeta]) -> JobResult {
         self.ledger.commit(None, |manifest| {
-            let before = manifest.blocks.len();
-            manifest.blocks.retain(|meta| !several.contains(&meta.id));
-            assert_eq!(
-                manifest.blocks.len() + several.len(),
-                before,
-                "each block that is replaced is live: {several:?}"
-            );
+            manifest.remove_blocks(several);
             manifest.blocks.extend_from_slice(made);
         })
     }
