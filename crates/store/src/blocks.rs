@@ -75,7 +75,11 @@ impl Blocks {
             blocks.push(match known.get(&meta.id) {
                 Some(live) if live.meta == *meta => Arc::clone(live),
                 // What is known of a block may change while its bytes do not.
-                Some(live) => Arc::new(Live { meta: meta.clone(), block: live.block.clone() }),
+                Some(live) => {
+                    let of = |meta: &BlockMeta| (meta.time_min, meta.time_max, meta.series, meta.samples, meta.bytes);
+                    assert_eq!(of(&live.meta), of(meta), "block {} is what it was", meta.id.0);
+                    Arc::new(Live { meta: meta.clone(), block: live.block.clone() })
+                }
                 None => {
                     let live = Live::open(disk, directory, meta, self.cache.as_ref());
                     live.readable()?;

@@ -122,6 +122,11 @@ impl Ledger {
             next.next_block,
             held.next_block
         );
+        debug_assert!(
+            next.blocks.iter().all(|meta| meta.id.0 < next.next_block),
+            "each block has an id that was taken: {} is the next",
+            next.next_block
+        );
         assert!(next.replay_from >= held.replay_from, "a replay begins no earlier: {:?}", next.replay_from);
         debug_assert!(
             held.horizons.iter().all(|one| next.horizon(&one.tenant, one.resolution_ms) >= one.until),

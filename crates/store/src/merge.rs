@@ -53,6 +53,11 @@ pub(crate) fn merge_telling(sources: Vec<Vec<SeriesData>>, mut tell: impl FnMut(
             _ => merged.push(next),
         }
     }
+    debug_assert!(
+        merged.is_sorted_by(|one, next| (&one.labels, one.meta.kind) < (&next.labels, next.meta.kind)),
+        "each series of the {} is there once, ascending",
+        merged.len()
+    );
     merged
 }
 
@@ -261,6 +266,7 @@ fn aggregated(column: &mut FloatColumn) -> (Vec<i64>, Vec<Aggregated>) {
 
 fn put_aggregated(column: &mut FloatColumn, times: Vec<i64>, rows: Vec<Aggregated>) {
     let (columns, aggregates): (Vec<(f64, i64)>, Vec<Aggregate>) = rows.into_iter().unzip();
+    assert_eq!(times.len(), aggregates.len(), "each cell has its aggregate");
     (column.times, column.aggregates) = (times, aggregates);
     (column.values, column.starts) = columns.into_iter().unzip();
 }

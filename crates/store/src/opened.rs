@@ -408,7 +408,8 @@ impl Finding<'_> {
             return Ok(());
         }
         let before = std::mem::take(&mut self.sets);
-        let mut joined: Vec<Parts> = Vec::with_capacity(before.len().max(found.len()));
+        let least = before.len().max(found.len());
+        let mut joined: Vec<Parts> = Vec::with_capacity(least);
         let mut found = found.into_iter().peekable();
         for mut set in before {
             while let Some(other) = found.next_if(|other| other.0 < set.0) {
@@ -420,6 +421,7 @@ impl Finding<'_> {
             joined.push(set);
         }
         joined.extend(found);
+        assert!(joined.len() >= least, "{} label sets are left of {least}", joined.len());
         self.check(joined.len())?;
         self.sets = joined;
         Ok(())

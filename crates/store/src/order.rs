@@ -163,14 +163,19 @@ pub(crate) fn sort_texts(column: &mut TextColumn) {
         let mut all: Vec<(i64, String)> = times.into_iter().zip(std::mem::take(&mut column.values)).collect();
         all.sort_unstable();
         (column.times, column.values) = all.into_iter().unzip();
-        return;
+    } else {
+        let mut from = 0;
+        while from < column.times.len() {
+            let run = column.times[from..].iter().take_while(|time| **time == column.times[from]).count();
+            column.values[from..from + run].sort_unstable();
+            from += run;
+        }
     }
-    let mut from = 0;
-    while from < column.times.len() {
-        let run = column.times[from..].iter().take_while(|time| **time == column.times[from]).count();
-        column.values[from..from + run].sort_unstable();
-        from += run;
-    }
+    debug_assert!(
+        column.times.iter().zip(&column.values).is_sorted(),
+        "{} texts ascend by time, and those of one time by their bytes",
+        column.times.len()
+    );
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ impl Reserve {
         // Before anybody else takes what is left.
         self.restore();
         // ORDERING: Relaxed, as above.
-        self.is_lent.store(false, Ordering::Relaxed);
+        let was_lent = self.is_lent.swap(false, Ordering::Relaxed);
+        assert!(was_lent, "whoever borrowed the reserve gives it back, and nobody else");
         second
     }
 

@@ -105,6 +105,11 @@ pub(crate) fn create(
     journal: impl FnOnce(&Path) -> Result<(), Error>,
 ) -> Result<SnapshotInfo, Error> {
     check_name(name)?;
+    debug_assert!(
+        manifest.blocks.iter().all(|meta| meta.id.0 < manifest.next_block),
+        "no store that goes on from the snapshot gives an id again: the next is {}",
+        manifest.next_block
+    );
     let inside = path_of(directory, name);
     if disk.length(&inside.join(SNAPSHOT_FILE)).is_ok() {
         return Err(refuse(format!("there is a snapshot {name:?} already; choose another name, or delete it")));

@@ -241,7 +241,14 @@ impl Store {
         room()?;
         self.ledger.commit(None, |manifest| {
             let scope = DeletionScope { tenant, selectors, range };
+            let before = manifest.tombstones.len();
             manifest.tombstones.extend(scope.tombstones(manifest.generation));
+            let added = manifest.tombstones.len() - before;
+            assert_eq!(
+                added,
+                selectors.len(),
+                "each selector has a deletion, or what is acknowledged as deleted stays"
+            );
         })?;
         self.maintenance.ring(None);
         Ok(())

@@ -66,6 +66,7 @@ impl Budget {
     /// counts as one sample however long it is, and a zero in a column as none.
     #[must_use]
     pub(crate) fn with_memory(self, memory: Option<&Arc<Memory>>) -> Self {
+        assert!(self.held.is_none(), "what is charged stays so for as long as the budget lives: {:?}", self.held);
         Self { held: memory.map(Memory::empty), ..self }
     }
 

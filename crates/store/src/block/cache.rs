@@ -153,7 +153,9 @@ impl BlockCache {
     pub(crate) fn new(bytes: u64) -> Option<Arc<Self>> {
         let (notes, items) = (bytes / NOTE_PART_BYTES_MIN, bytes / PART_BYTES);
         let evicted = (items as f64 * EVICTED_SHARE) as u64;
-        let parts = bytes.saturating_sub((notes + evicted) * ENTRY_BYTES);
+        let tables = (notes + evicted) * ENTRY_BYTES;
+        assert!(tables <= bytes, "the tables of a cache of {bytes} bytes take {tables}");
+        let parts = bytes - tables;
         let shards = 1 << (bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).ilog2();
         (bytes > 0).then(|| {
             Arc::new(Self {
@@ -248,11 +250,13 @@ impl CacheView {
 
     /// Notes that the part of `length` stored bytes at `offset` was used.
     pub(super) fn note<T: KeptPart>(&self, offset: u64, length: u64) {
+        assert!(length >= STORED_BYTES_MIN, "a part of {length} bytes is never kept, and need not be noted");
         self.cache.noted.insert((self.block, offset), self.cache.growth[T::KIND].estimate(length));
     }
 
     /// Keeps the part of `length` stored bytes at `offset`, unless it is too large.
     pub(super) fn keep<T: KeptPart>(&self, offset: u64, length: u64, part: Arc<T>) {
+        assert!(length >= STORED_BYTES_MIN, "a part of {length} bytes is decoded as quickly as it is found");
         let bytes = ENTRY_BYTES + (size_of::<T>() + part.heap_bytes()) as u64;
         self.cache.growth[T::KIND].add(length, bytes);
         if bytes > self.cache.part_bytes_max {

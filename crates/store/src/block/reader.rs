@@ -127,7 +127,10 @@ impl Block {
                 })
             });
             match end {
-                Ok(end) => return Ok((end.value, end.bytes)),
+                Ok(end) => {
+                    assert_eq!(end.bytes.len() as u64, format::END_BYTES, "all of the end at {offset} was checked");
+                    return Ok((end.value, end.bytes));
+                }
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -211,6 +214,7 @@ impl Block {
         let held = chunk::sample_times(data).len();
         self.append_series(entry, selection, budget, data, true).map(drop).or_else(|error| {
             chunk::truncate(data, held);
+            debug_assert_eq!(chunk::sample_times(data).len(), held, "the samples that were there before stay");
             budget.miss(error, || format!("a series of block {}", self.path.display()))
         })
     }

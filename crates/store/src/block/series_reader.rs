@@ -260,7 +260,9 @@ impl<'a> SeriesReader<'a> {
     /// Keeps the page if it is to be: it is read to the end.
     fn keep_page(&mut self) {
         let state = std::mem::replace(&mut self.page_state, PageState::Own);
-        if let (Some(cache), Some((_, place)), PageState::Wanted) = (&self.block.cache, self.place.take(), state) {
+        if let (Some(cache), Some((number, place)), PageState::Wanted) = (&self.block.cache, self.place.take(), state) {
+            let KeptPage { entries, labels } = &*self.page;
+            assert_eq!(entries.len(), labels.len(), "each series of page {number} has a place for its labels");
             cache.keep(place.offset, place.length, Arc::clone(&self.page));
         }
     }
@@ -359,7 +361,9 @@ impl Walk<'_> {
     pub(crate) fn whole(&mut self, chunk: ChunkEntry) -> Result<WholeChunk, Error> {
         let def = self.series()?.expect("the walk stands at a series");
         let series = SeriesData::new(def.labels.clone(), def.meta.clone());
-        let aggregates = self.entry()?.aggregates;
+        let entry = self.entry()?;
+        debug_assert!(entry.chunks.contains(&chunk), "a chunk of another series is taken: {chunk:?}");
+        let aggregates = entry.aggregates;
         let block = self.reader.block;
         let bytes = block.chunk_bytes(&chunk)?;
         Ok(WholeChunk { series, aggregates, entry: chunk, bytes, path: block.path().to_owned() })
@@ -369,7 +373,9 @@ impl Walk<'_> {
     pub(crate) fn next_time(&mut self, WallMs(after): WallMs) -> Result<Option<WallMs>, Error> {
         let chunks = &self.entry()?.chunks;
         let chunk = chunks.get(chunks.partition_point(|chunk| chunk.time_max <= after));
-        Ok(chunk.map(|chunk| WallMs(chunk.time_min.max(after.saturating_add(1)))))
+        let next = chunk.map(|chunk| WallMs(chunk.time_min.max(after.saturating_add(1))));
+        assert!(next.is_none_or(|next| next.0 > after), "the time after {after} is {next:?}");
+        Ok(next)
     }
 
     /// The samples of the series inside `range`.

@@ -294,11 +294,14 @@ impl<V: Pack> Column<V> {
     /// The rows of a sealed part to change them: copied when a reader holds them.
     fn take_rows(&mut self, at: usize) -> Vec<(i64, V)> {
         let part = std::mem::replace(&mut self.sealed[at], Arc::new(Part::Rows(Vec::new())));
-        match Arc::try_unwrap(part) {
+        let count = part.len();
+        let rows = match Arc::try_unwrap(part) {
             Ok(Part::Rows(rows)) => rows,
             Ok(Part::Packed(packed)) => V::unpack(&packed),
             Err(shared) => shared.all().into_owned(),
-        }
+        };
+        assert_eq!(rows.len(), count, "each row of a part that is changed comes back");
+        rows
     }
 
     /// Seals the open part, packed. Gives by how many bytes the column's allocations grew.
@@ -327,6 +330,11 @@ impl<V: Pack> Column<V> {
                 Part::Rows(rows)
             }
         };
+        debug_assert!(
+            self.open.first().is_none_or(|row| part.last() <= row.0),
+            "a part up to {} precedes what stays open",
+            part.last()
+        );
         let grown = difference(before, part.bytes() + bytes_of(&self.open));
         self.push(part);
         grown

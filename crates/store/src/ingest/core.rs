@@ -25,7 +25,7 @@ use crate::ingest::registry::Slot;
 use crate::ingest::shard::{Group, HeadSize, ToShard};
 use crate::ingest::stats::Stats;
 use crate::ingest::{Limits, Registry, Reply};
-use crate::record::FloatRecord;
+use crate::record::{FloatRecord, NUMBER_MAX};
 use crate::retention::Oldest;
 
 /// A journal position at which the heads were parted.
@@ -70,6 +70,7 @@ const ROWS_ABOUT: usize = (16 << 20) / size_of::<FloatRow>();
 
 impl Numbers {
     fn set(&mut self, there: u32, here: u32) {
+        assert!(there < NUMBER_MAX, "a reader of records takes no number {there}");
         let at = there as usize;
         if at >= self.here.len() {
             self.here.resize(at + 1, UNBOUND);
@@ -441,6 +442,7 @@ impl Core {
         assert!(self.open.marks.is_empty(), "heads are parted between groups: {} batches wait", self.open.marks.len());
         self.epoch += 1;
         let retired = self.registry.mark();
+        assert_eq!(retired.len(), self.shards.len(), "each shard freezes, and retires what ended in it");
         let (answer, frozen) = std::sync::mpsc::channel();
         for (shard, retired) in self.shards.iter().zip(retired) {
             let _ = shard.send(ToShard::Freeze { epoch: self.epoch, retired, answer: answer.clone() });
@@ -540,7 +542,8 @@ impl Core {
             return Restored::default();
         }
         let (registry, placed) = (&self.registry, &mut self.open.placed);
-        let mut lost = 0;
+        let rows = |placed: &[Placement]| placed.iter().map(|of| of.floats.len() as u64).sum::<u64>();
+        let (before, mut lost) = (rows(placed), 0);
         for of in placed.iter_mut().filter(|of| of.floats.capacity() == 0) {
             of.floats.reserve(ROWS_ABOUT / self.shards.len());
         }
@@ -552,6 +555,7 @@ impl Core {
             }
         });
         let samples = record.len() as u64 - lost;
+        assert_eq!(rows(placed) - before, samples, "each sample of a record goes to a shard, or is counted as lost");
         // One of which nothing is left is taken when it comes again, as a frame is.
         if samples > 0 || lost == 0 {
             // As many bytes as they take there.
@@ -584,6 +588,7 @@ impl Core {
     /// Hands the open group on; what it gives hears when it is applied.
     pub(crate) fn apply(&mut self) -> Receiver<()> {
         let (applied, wait) = std::sync::mpsc::channel();
+        assert!(self.open.replies.is_empty(), "nobody else waits for a group that is replayed");
         let reply: Reply = Box::new(move |_| {
             let _ = applied.send(());
         });

@@ -102,6 +102,7 @@ impl Families {
         let family = Family::new(tenant, def);
         let owned = Owned::new(&family, &def.labels);
         self.recent.insert(self.newest, Recent { family, last: def.labels.clone(), usual: 0, count: 0 });
+        assert!(self.recent.len() <= FAMILIES_MAX, "{} families are remembered", self.recent.len());
         owned
     }
 

@@ -9,6 +9,7 @@
 //! Failure: the samples stay in memory and in the journal, and the flush is retried every [`Options::flush_retry`];
 //! reads continue.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -29,8 +30,8 @@ use crate::{BlockMeta, Error, keep};
 
 /// Samples that wait to become blocks.
 pub(crate) struct Pending {
-    /// The ids of the blocks that they become begin here, once that was tried.
-    first: Option<BlockId>,
+    /// The ids of the blocks that they become, once that was tried.
+    ids: Option<Range<u64>>,
     position: Position,
     /// Where what binds the numbers in the records behind `position` begins.
     read_from: Position,
@@ -130,7 +131,7 @@ impl Flusher {
         assert_eq!(frozen.len(), self.shards.len(), "every shard freezes");
         assert!(read_from <= position, "records from {} on are read before {}", read_from.0, position.0);
         assert!(self.pending.is_none(), "a flush is in progress");
-        self.pending = Some(Pending { first: None, position, read_from, windows, epoch, frozen });
+        self.pending = Some(Pending { ids: None, position, read_from, windows, epoch, frozen });
     }
 
     fn write(&mut self) -> Flushed {
@@ -156,9 +157,14 @@ impl Flusher {
         let pending = self.pending.as_mut().expect("there is something to write");
         let ledger = &*self.ledger;
         let windows = by_window(&pending.frozen, self.ladder);
-        let first = *pending.first.get_or_insert_with(|| ledger.take_ids(windows.len() as u64));
+        let count = windows.len() as u64;
+        let ids = pending.ids.get_or_insert_with(|| {
+            let BlockId(first) = ledger.take_ids(count);
+            first..first + count
+        });
+        assert_eq!(ids.end - ids.start, count, "a retry writes the same blocks, and no other's: {ids:?}");
         let mut made = Vec::with_capacity(windows.len());
-        for (((tenant, window), series), id) in windows.into_iter().zip(first.0..) {
+        for (((tenant, window), series), id) in windows.into_iter().zip(ids.clone()) {
             let range = window.range();
             let series = series.into_iter().map(|series| Ok(data_of(series, range)));
             let written = block::write(ledger.disk(), ledger.directory(), BlockId(id), series)?;

@@ -217,6 +217,11 @@ impl Following {
     pub(crate) fn apply(&mut self, head: &mut Head, placed: Placed) -> bool {
         let Placed { index: slot, time_ms, start_ms, .. } = placed;
         let time = WallMs(time_ms);
+        debug_assert_eq!(
+            head.is_followed(slot),
+            self.ears.iter().any(|ear| ear.slots.contains(slot)),
+            "the head knows whether somebody wants the series in slot {slot}"
+        );
         if self.ears.is_empty() || !head.is_followed(slot) || !self.ears.iter().any(|ear| ear.wants(slot, time)) {
             return head.apply(placed);
         }

@@ -244,6 +244,12 @@ impl Head {
 
     fn count(&mut self, index: u32, applied: Applied) {
         let Applied { inserted, met, clashed, .. } = applied;
+        debug_assert!(
+            self.bytes.checked_add_signed(inserted.grown).is_some(),
+            "a series grows by {} bytes in a head of {}",
+            inserted.grown,
+            self.bytes
+        );
         self.bytes = self.bytes.saturating_add_signed(inserted.grown);
         self.samples += u64::from(!met);
         self.clashes += u64::from(clashed);
@@ -324,6 +330,8 @@ impl Head {
             );
             page.found.push(HeadAnswer { owned: Arc::clone(&series.owned), def: OnceLock::new(), sources });
         }
+        let (counted, found) = (page.kinds.iter().sum::<usize>(), page.found.len());
+        assert!(give == Give::Nothing || counted == found, "{found} series are given of {counted}");
         page.next = (end < candidates.len()).then_some(Cursor { candidates: Some(candidates), at: end });
         page
     }
@@ -438,6 +446,8 @@ impl Head {
             }
         }
         debug_assert!(listed.texts.is_sorted_by(|one, next| one < next), "texts of a page ascend");
+        let first = listed.texts.first().map(String::as_str);
+        debug_assert!(first.is_none() || after < first, "a page that begins behind {after:?} begins with {first:?}");
         listed
     }
 }
@@ -824,11 +834,12 @@ impl Frozen {
 /// The series of all shards' frozen heads, ascending by (labels, kind), under each tenant and window in which they have
 /// samples.
 pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> {
-    let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
-    all.sort_by(|a, b| {
+    let order = |a: &&FrozenSeries, b: &&FrozenSeries| {
         let (a, b) = (&a.owned, &b.owned);
         a.cmp_labels(b).then_with(|| a.meta().kind.cmp(&b.meta().kind))
-    });
+    };
+    let mut all: Vec<&FrozenSeries> = frozen.iter().flat_map(|frozen| &frozen.series).collect();
+    all.sort_by(order);
     let newest = all.iter().filter_map(|series| series.parts.last()).max().unwrap_or(0);
     let mut windows: BTreeMap<(&Tenant, Window), Vec<&FrozenSeries>> = BTreeMap::new();
     for series in all {
@@ -836,6 +847,10 @@ pub(crate) fn by_window(frozen: &[Arc<Frozen>], ladder: Ladder) -> BTreeMap<(&Te
             windows.entry((series.owned.tenant(), window)).or_default().push(series);
         }
     }
+    debug_assert!(
+        windows.values().all(|series| series.is_sorted_by(|one, next| order(one, next).is_lt())),
+        "a series of a tenant is in one place of one head"
+    );
     windows
 }
 

@@ -69,6 +69,7 @@ impl<T> Queue<T> {
     }
 
     fn append(state: &mut State<T>, item: T, bytes: usize) {
+        assert!(!state.closed, "nobody pops what is pushed once the queue is closed and empty");
         state.items.push_back((item, bytes));
         state.bytes += bytes;
     }

@@ -265,6 +265,11 @@ impl Registry {
         let key = halves(id);
         let guessed = self.known.get(guess as usize).and_then(Option::as_ref).is_some_and(|known| known.id == key);
         let number = if guessed { guess } else { self.table.find(key, |number| self.known(number).id)? };
+        debug_assert_eq!(
+            self.table.find(key, |number| self.known(number).id),
+            Some(number),
+            "a series has one number, whichever way it is found"
+        );
         let known = self.known[number as usize].as_mut().expect("a number of a series");
         (known.seen_s, known.seen_epoch) = (self.now_s, self.epoch);
         Some(number)
@@ -331,6 +336,7 @@ impl Registry {
         });
         assert!(self.known[number as usize].is_none(), "number {number} is another series'");
         let owned = Arc::new(self.families.owned(tenant, def));
+        debug_assert_eq!((owned.tenant(), owned.def()), (tenant, def.clone()), "a series is kept as it was declared");
         self.bytes += series_bytes(owned.join_family(), def.labels.len());
         self.known[number as usize] = Some(RegisteredSeries {
             id: halves(id),
@@ -360,6 +366,10 @@ impl Registry {
         }
         // Numbers in use and free ones are those below their count.
         let number = self.tenants_free.pop().unwrap_or(self.tenants.len() as u16);
+        debug_assert!(
+            self.tenants.values().all(|of| of.number != number),
+            "the number {number} of {tenant:?} is another tenant's, which would see its series"
+        );
         self.tenants.insert(tenant.clone(), TenantSeries { number, count: 1 });
         Ok(number)
     }

@@ -100,6 +100,17 @@ impl HeadSize {
         self.active_bytes().saturating_add(more) > bytes_max.saturating_sub(self.series_bytes()) / 2
     }
 
+    /// So many bytes and samples of frozen heads are in blocks.
+    fn release(&self, bytes: u64, samples: u64) {
+        // ORDERING: Relaxed; sums that bounds and status look at, nothing else hangs on them.
+        let all_bytes = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let frozen = self.frozen.fetch_sub(bytes, Ordering::Relaxed);
+        let all_samples = self.samples.fetch_sub(samples, Ordering::Relaxed);
+        assert!(bytes <= all_bytes, "{bytes} bytes are released of {all_bytes}");
+        assert!(bytes <= frozen, "{bytes} bytes are released of {frozen} that are frozen");
+        assert!(samples <= all_samples, "{samples} samples are released of {all_samples}");
+    }
+
     /// Bytes that a flush could move into a block, beside those that one is moving.
     fn active_bytes(&self) -> u64 {
         // ORDERING: Relaxed; a bound that is looked at again and again.
@@ -214,10 +225,7 @@ fn run(receiver: &Receiver<ToShard>, size: &HeadSize) {
             ToShard::Release { epoch } => {
                 assert!(epoch > released, "epoch {epoch} is released behind {released}");
                 let (bytes, samples) = head.release(epoch);
-                // ORDERING: Relaxed, as above.
-                size.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                size.frozen.fetch_sub(bytes, Ordering::Relaxed);
-                size.samples.fetch_sub(samples, Ordering::Relaxed);
+                size.release(bytes, samples);
                 released = epoch;
             }
             ToShard::Follow(audience, message) => following.obey(&mut head, audience, message),
@@ -244,6 +252,7 @@ fn by_series(rows: Vec<FloatRow>, slots: usize) -> Vec<FloatRow> {
         sorted[*place] = row;
         *place += 1;
     }
+    debug_assert!(sorted.is_sorted_by_key(|row| row.index), "rows of one series are behind each other");
     sorted
 }
 

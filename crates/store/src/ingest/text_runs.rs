@@ -41,6 +41,11 @@ impl Run {
         if self.open.is_empty() || !is_full {
             return 0;
         }
+        debug_assert_eq!(
+            self.open.iter().map(|row| row.1.len()).sum::<usize>(),
+            self.open_bytes,
+            "the limit of a part is for the bytes of all its texts"
+        );
         let before = self.loose_bytes();
         self.open_bytes = 0;
         let part = Part::Rows(std::mem::take(&mut self.open)).packed();

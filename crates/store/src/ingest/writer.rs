@@ -275,10 +275,13 @@ impl Writer {
                 encoder.bind(*number, id);
             }
         }
+        let mut taken = 0;
         for sample in batch.samples.iter().flatten() {
             let (Some(number), Value::Float(value)) = (judged.number_of(sample), &sample.value) else { continue };
             encoder.push(number, sample.time_ns, *value);
+            taken += 1;
         }
+        assert_eq!(taken, judged.verdict.accepted, "each accepted sample is in the record, and no other");
         let part = registry.part_name();
         let head = RecordHead { tenant: &batch.tenant, source: batch.source, sequence: batch.sequence, part };
         self.journal.append(encoder.finish(&head))?;
@@ -324,6 +327,7 @@ impl Writer {
             let (part, others) = rest.split_at(count);
             let defs: Vec<SeriesDef> =
                 part.iter().filter_map(|number| core.registry.undefined(*number)).map(Owned::def).collect();
+            assert_eq!(defs.len(), part.len(), "each series that too few records define is in the next one");
             let frame = wire::encode_definitions(&batch.tenant, &defs).expect("a quarter of what a frame may have");
             journal.append(&frame)?;
             core.open.bytes += frame.len();
@@ -408,6 +412,7 @@ impl Writer {
         from: Position,
         mut relieve: impl FnMut(Mark) -> Result<(), crate::Error>,
     ) -> Result<Replayed, crate::Error> {
+        assert!(read_from <= from, "records are read from {} on and applied from {} on", read_from.0, from.0);
         let (mut recovered, mut spans) = (Recovered::default(), Spans::new(self.journal.segments()));
         // Records that are not lost and say nothing, by position.
         let mut useless = Vec::new();

@@ -100,7 +100,9 @@ impl Opened<'_> {
             }
             // A longer one is read alone: its bytes would be kept until the selection ends.
             if u64::from(chunk.length) <= self.ahead_bytes() && !ahead.holds(chunk) {
-                block.read_ahead(self.neighbours(number, part, chunk), ahead);
+                let place = self.neighbours(number, part, chunk);
+                assert!(place.end - place.start <= self.ahead_bytes(), "{place:?} is too much to read at once");
+                block.read_ahead(place, ahead);
             }
             let found = block.float_run(chunk, ahead, range, run, &lookup)?;
             let Some(samples) = passed_on(found, each) else { return Ok(false) };

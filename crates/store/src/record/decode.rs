@@ -75,6 +75,7 @@ impl<'a> FloatRecord<'a> {
             let number = numbers.next().expect("the runs are as many as the samples");
             visit(number, times.next().copied().unwrap_or(constant), value);
         });
+        debug_assert!(numbers.next().is_none() && times.next().is_none(), "each number and each time has its value");
     }
 }
 

@@ -87,6 +87,7 @@ impl RecordReader {
             Batch { source: found.source, sequence: found.sequence, tenant: found.tenant.clone(), ..Batch::default() };
         // The place of each number among the series of the batch.
         let mut places: HashMap<u32, u32> = HashMap::new();
+        let lost = self.lost;
         found.each(|number, time_ns, value| {
             let Some(id) = self.ids.get(&number) else {
                 self.lost += 1;
@@ -98,6 +99,8 @@ impl RecordReader {
             });
             batch.samples.push(Ok(Sample { series, time_ns, start_ns: None, value: Value::Float(value) }));
         });
+        let passed = batch.samples.len() as u64 + (self.lost - lost);
+        assert_eq!(passed, found.len() as u64, "each sample of a record is in its frame, or counted as lost");
         batch.encode().map(Cow::Owned)
     }
 
