@@ -47,6 +47,7 @@ const PREDICTABLE: &[&str] = &[
     "crates/store/src/block/cache_tests.rs",
     "crates/store/src/crash_tests/",
     "crates/store/src/reserve.rs",
+    "crates/store/src/store_tests.rs",
     "crates/store/src/upkeep_tests.rs",
 ];
 

@@ -427,7 +427,6 @@ impl Writer {
         let limits = core.registry.limit(Limits::NONE);
         core.registry.replay(true);
         let replay = self.journal.replay::<crate::Error>(read_from, |position, frame| {
-            debug_assert!(read_from <= position, "record {} is read from {} on", position.0, read_from.0);
             if position < from {
                 before = (before.0 + 1, before.1 + frame.len() as u64);
                 if let Err(error) = core.restore_names(frame, &mut numbers) {
