@@ -30,6 +30,11 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Bytes of `value` as a varint.
+pub(crate) const fn varint_bytes(value: u64) -> usize {
+    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
+}
+
 /// Appends `value` as a zigzag varint.
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     debug_assert_eq!(unzigzag(zigzag(value)), value, "a reader gets what is written");

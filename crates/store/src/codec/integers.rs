@@ -7,7 +7,7 @@
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
-use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint, zigzag};
+use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint, varint_bytes, zigzag};
 use crate::codec::bits::BitWriter;
 use crate::codec::counts;
 use crate::codec::latents::Latents;
@@ -26,11 +26,6 @@ const PACK_COUNT: usize = 128;
 const PCO_COUNT_MIN: usize = 128;
 /// Level 4 is within 1 % of level 8 at a third of its time.
 const PCO_LEVEL: usize = 4;
-
-/// How long a varint is.
-pub(crate) const fn varint_bytes(value: u64) -> usize {
-    (u64::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
-}
 
 /// Appends `values` in the smallest form.
 pub(crate) fn put(out: &mut Vec<u8>, values: &[i64]) {

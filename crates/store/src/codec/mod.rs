@@ -5,7 +5,7 @@
 //! Format: docs/formats/block.md, "Chunk".
 
 mod aggregates;
-mod bits;
+pub(crate) mod bits;
 pub(crate) mod chunk;
 mod columns;
 mod counts;

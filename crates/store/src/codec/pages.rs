@@ -7,9 +7,9 @@
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 use pco::{ChunkConfig, PagingSpec};
 
-use crate::bytes::{Broken, Cursor, put_bytes, put_varint};
+use crate::bytes::{Broken, Cursor, put_bytes, put_varint, varint_bytes};
 use crate::codec::counts::{self, split};
-use crate::codec::integers::{self, PCO_HEADER, Plain, varint_bytes};
+use crate::codec::integers::{self, PCO_HEADER, Plain};
 use crate::codec::latents::Latents;
 use crate::codec::sparse::{self, Codes};
 

@@ -9,6 +9,7 @@
 use ogive_model::TimeRange;
 
 use crate::bytes::{Cursor, put_signed};
+use crate::codec::bits::BitWriter;
 use crate::codec::{floats, integers};
 
 /// Positions of exceptions are bytes.
@@ -260,43 +261,12 @@ pub(crate) fn get_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<
 
 /// Values below 2^width one after the other.
 fn put_bits(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
+    debug_assert!((1..=64).contains(&width), "values of {width} bits");
     let mut bits = BitWriter::new(out);
     for value in values {
         bits.put(value, width);
     }
     bits.finish();
-}
-
-/// Bits one after the other, least significant first, a word at a time.
-pub(crate) struct BitWriter<'a> {
-    /// Where full words go, behind what is there. Borrowed: a writer that owned them took a tenth longer.
-    bytes: &'a mut Vec<u8>,
-    pending: u64,
-    filled: u32,
-}
-
-impl<'a> BitWriter<'a> {
-    pub(crate) const fn new(bytes: &'a mut Vec<u8>) -> Self {
-        Self { bytes, pending: 0, filled: 0 }
-    }
-
-    /// Appends the lowest `width` bits, of which there is one at least; those above are zero.
-    #[inline]
-    pub(crate) fn put(&mut self, value: u64, width: u32) {
-        debug_assert!((1..=64).contains(&width), "a value of {width} bits");
-        debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
-        self.pending |= value << self.filled;
-        self.filled += width;
-        if self.filled >= 64 {
-            self.bytes.extend_from_slice(&self.pending.to_le_bytes());
-            self.filled -= 64;
-            self.pending = if self.filled == 0 { 0 } else { value >> (width - self.filled) };
-        }
-    }
-
-    pub(crate) fn finish(self) {
-        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..(self.filled as usize).div_ceil(8)]);
-    }
 }
 
 #[cfg(test)]

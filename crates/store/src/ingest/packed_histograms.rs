@@ -12,9 +12,10 @@ use ogive_hist::{Bins, Count, Histogram};
 use ogive_model::HistogramValue;
 
 use crate::bytes::{Broken, Cursor, put_bytes, put_signed, put_varint};
+use crate::codec::bits::BitWriter;
 use crate::codec::histograms::{Shape, float, integer, reset_code, reset_of, sum_of_bins};
 use crate::codec::union::Union;
-use crate::ingest::packed::{BitWriter, COUNT_MAX, get_integers, get_values, put_integers, put_values};
+use crate::ingest::packed::{COUNT_MAX, get_integers, get_values, put_integers, put_values};
 
 /// Codes of a width: 0 to 64 bits, three times.
 const WIDTHS: u8 = 65;

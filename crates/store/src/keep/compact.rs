@@ -430,6 +430,13 @@ mod tests {
 
     const DIRECTORY: &str = "/store";
 
+    /// A disk with the directory of the blocks.
+    fn disk() -> SimulatedDisk {
+        let disk = SimulatedDisk::new(0);
+        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        disk
+    }
+
     /// A block of what `series` gives, if that is anything.
     fn written<P: Into<Piece>>(
         disk: &SimulatedDisk,
@@ -463,8 +470,7 @@ mod tests {
         fn one_block_answers_as_several_did(
             sources in proptest::collection::vec(any_source(8, 40), 1..5), piece_ms in 3_000..400_000_i64,
         ) {
-            let disk = SimulatedDisk::new(0);
-            disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+            let disk = disk();
             let written = sources.iter().zip(0..).filter_map(|(source, id)| written(&disk, id, source.iter().cloned().map(Ok)));
             let several: Vec<Block> = written.collect();
             let expected = merge(several.iter().map(all).collect());
@@ -507,8 +513,7 @@ mod tests {
             sources in proptest::collection::vec((0..3_u8, 0..1500_i64, 1..700_usize, 0..8_u64), 1..5),
             (from, to) in (0..2000_i64, 0..2000_i64), piece_ms in 3_000..900_000_i64, deletes in any::<bool>(),
         ) {
-            let disk = SimulatedDisk::new(0);
-            disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+            let disk = disk();
             let make = |((number, begin, count, holes), id)| written(&disk, id, [Ok(cells(number, begin, count, holes))]);
             let several: Vec<Block> = sources.into_iter().zip(0..).filter_map(make).collect();
             // A part of the time, of which something may be deleted.
@@ -531,8 +536,7 @@ mod tests {
 
     #[test]
     fn long_chunks_are_copied_and_short_ones_joined_once() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         let several: Vec<Block> =
             (0..4).filter_map(|id| written(&disk, id as u64, [Ok(cells(0, 600 * id, 600, 0))])).collect();
         assert_eq!(samples(&several[0]), [256, 256, 88]);
@@ -550,8 +554,7 @@ mod tests {
     /// Cells of another scale, which share no chunk with those of [`cells`].
     #[test]
     fn a_short_chunk_of_another_scheme_leaves_the_next_one_as_it_is() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         let mut coarse = cells(0, 0, 10, 0);
         for value in &mut coarse.histograms.values {
             let mut cell = Histogram::new(Scheme::Exp2 { scale: 3 });
@@ -568,8 +571,7 @@ mod tests {
 
     #[test]
     fn chunks_of_like_length_share_no_time() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         // Three points end at each time.
         let points = |begin: usize, count: usize| {
             let mut points = cells(0, begin as i64, count, 0);
@@ -586,8 +588,7 @@ mod tests {
 
     #[test]
     fn chunks_that_begin_at_the_time_at_which_another_ends_are_not_copied() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         // Points of a delta with starts: several may end at one time, and a chunk in between.
         let mut points = cells(0, 0, 300, 0);
         points.histograms.times[256] = points.histograms.times[255];
@@ -600,8 +601,7 @@ mod tests {
 
     #[test]
     fn chunks_wait_behind_texts_as_samples_do() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         let block = |id: u64, begin: i64| {
             let labels = Labels::new([("__name__", "a log")]).unwrap();
             let mut log = crate::testing::empty(labels, Kind::Text, Temporality::Gauge);
@@ -620,8 +620,7 @@ mod tests {
 
     #[test]
     fn floats_and_their_aggregates_are_copied() {
-        let disk = SimulatedDisk::new(0);
-        disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
+        let disk = disk();
         let block = |id: u64, begin: i64| {
             let labels = Labels::new([("__name__", "m")]).unwrap();
             let mut data = crate::testing::empty(labels, Kind::Float, Temporality::Gauge);
@@ -640,8 +639,7 @@ mod tests {
 
     #[test]
     fn a_broken_block_ends_the_merge_with_its_error_and_so_does_the_end() {
-        let (disk, directory) = (SimulatedDisk::new(0), Path::new("/store"));
-        disk.create_dir_all(directory).unwrap();
+        let (disk, directory) = (disk(), Path::new(DIRECTORY));
         let mut data =
             crate::testing::empty(Labels::new([("__name__", "up")]).unwrap(), Kind::Float, Temporality::Gauge);
         (data.floats.times, data.floats.values) = (vec![1], vec![1.0]);
