@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::common::namespace::{self, SmallDisk};
-use crate::common::{SOURCE, Server, StopAtEnd, eventually, float, now_ms};
+use crate::common::{SOURCE, Server, StopAtEnd, eventually, eventually_or, float, now_ms};
 use serde_json::{Value, json};
 
 fn send(server: &Server, sequence: u64, time_ms: i64) -> u16 {
@@ -25,7 +25,8 @@ fn states(server: &Server) -> Vec<String> {
 }
 
 fn filled(server: &Server) {
-    eventually("every directory is live", || states(server).iter().all(|state| state == "live").then_some(()));
+    let said = || format!("{:?}", server.get("/v1/disks"));
+    eventually_or("every directory is live", said, || states(server).iter().all(|state| state == "live").then_some(()));
 }
 
 fn ogive(args: &[&str]) -> (Option<i32>, String, String) {

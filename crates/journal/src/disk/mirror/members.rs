@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use super::handles::Handles;
 use super::label::Label;
 use crate::Error;
-use crate::disk::file::{DirectoryLock, Disk};
+use crate::disk::file::{DirectoryLock, Disk, Space};
 
 /// How a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,24 @@ pub enum MemberState {
     Out,
     /// It is being filled.
     Rebuilding,
+}
+
+/// A member's directory without its place in the mirror: files are copied with the mirror open for changes.
+#[derive(Clone)]
+pub(super) struct End {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) root: PathBuf,
+}
+
+impl End {
+    pub(super) fn path(&self, inner: &Path) -> PathBuf {
+        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
+    }
+
+    /// How much room `inner` has, or the root while there is no such directory.
+    pub(super) fn space(&self, inner: &Path) -> Result<Space, Error> {
+        self.disk.space(&self.path(inner)).or_else(|_| self.disk.space(&self.root))
+    }
 }
 
 /// A member as the mirror holds it. It keeps its place as long as the mirror lives.
@@ -224,6 +242,10 @@ impl Shared {
 }
 
 impl Slot {
+    pub(super) fn end(&self) -> End {
+        End { disk: Arc::clone(&self.disk), root: self.root.clone() }
+    }
+
     pub(super) fn path(&self, inner: &Path) -> PathBuf {
         if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
     }

@@ -32,7 +32,7 @@ use file::MirrorFile;
 use handles::Handles;
 pub use label::MIRROR_FILE;
 pub use members::MemberState;
-use members::{Shared, Slot};
+use members::{End, Shared, Slot};
 pub use open::{Member, MirrorOptions, added_members, fill_new};
 pub use rebuild::{Pace, Progress};
 
@@ -124,16 +124,20 @@ impl MirrorDisk {
     pub fn members(&self) -> Vec<MirrorStatus> {
         // ORDERING: Relaxed; numbers to look at.
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let status = |slot: &Slot| MirrorStatus {
-            path: slot.root.clone(),
-            state: slot.state,
-            why: slot.why.clone(),
-            failures: get(&slot.counts.failures),
-            healed: get(&slot.counts.healed),
-            healed_bytes: get(&slot.counts.healed_bytes),
-            space: slot.disk.space(&slot.root).ok(),
+        let status = |slot: &Slot| {
+            let status = MirrorStatus {
+                path: slot.root.clone(),
+                state: slot.state,
+                why: slot.why.clone(),
+                failures: get(&slot.counts.failures),
+                healed: get(&slot.counts.healed),
+                healed_bytes: get(&slot.counts.healed_bytes),
+                space: None,
+            };
+            (slot.end(), status)
         };
-        self.0.read().slots.iter().filter(|slot| !slot.gone).map(status).collect()
+        let all: Vec<_> = self.0.read().slots.iter().filter(|slot| !slot.gone).map(status).collect();
+        all.into_iter().map(|(end, status)| MirrorStatus { space: end.space(Path::new("")).ok(), ..status }).collect()
     }
 
     /// The epoch of the set of current members.
@@ -295,12 +299,13 @@ impl Disk for MirrorDisk {
         self.0.change(&[], |_, slot| slot.disk.sync_dir(&slot.path(inner)))
     }
 
-    /// Of the member that has the least left.
+    /// Of the member that has the least left, whether it is live or comes back: all must hold what one holds.
     fn space(&self, directory: &Path) -> Result<Space, Error> {
         let inner = self.0.inner(directory);
-        let of = |slot: &Slot| slot.disk.space(&slot.path(inner));
-        let least = self.0.read().live().filter_map(|(_, slot)| of(slot).ok()).min_by_key(|space| space.free_bytes);
-        least.map_or_else(|| self.0.ask(of), Ok)
+        // A disk that fails may take its time to answer: nobody waits for it behind the lock.
+        let ends: Vec<End> = self.0.read().slots.iter().filter(|slot| !slot.gone).map(Slot::end).collect();
+        let least = ends.iter().filter_map(|end| end.space(inner).ok()).min_by_key(|space| space.free_bytes);
+        least.map_or_else(|| self.0.ask(|slot| slot.disk.space(&slot.path(inner))), Ok)
     }
 
     /// The members were locked when the mirror was opened; this keeps a second user of it out.

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::label::{Label, MEMBERS_MAX, is_added, member_id};
-use super::members::{Counts, MemberState, Slot, State};
+use super::members::{Counts, End, MemberState, Slot, State};
 use super::open::{DirectoryContents, look, refuse_used};
 use super::{MIRROR_FILE, Member, MirrorDisk};
+use crate::Error;
 use crate::disk::LOCK_FILE;
-use crate::{Disk, Error};
 
 /// 1 MiB a read: few calls, little memory.
 const COPY_BYTES: usize = 1 << 20;
@@ -39,25 +39,6 @@ pub struct Progress {
 /// Called again and again during a rebuild: may wait, so that the copy goes no faster than is wanted, and may end it with
 /// an error.
 pub type Pace<'a> = &'a mut dyn FnMut(Progress) -> Result<(), Error>;
-
-/// A member's directory without its place in the mirror: files are copied with the mirror open for changes.
-#[derive(Clone)]
-pub(super) struct End {
-    disk: Arc<dyn Disk>,
-    root: PathBuf,
-}
-
-impl End {
-    fn path(&self, inner: &Path) -> PathBuf {
-        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
-    }
-}
-
-impl Slot {
-    pub(super) fn end(&self) -> End {
-        End { disk: Arc::clone(&self.disk), root: self.root.clone() }
-    }
-}
 
 /// Copies a file from byte `from` on, whole and durable when it returns; gives the bytes.
 fn copy_file(

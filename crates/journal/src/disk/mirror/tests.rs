@@ -412,3 +412,21 @@ fn a_directory_that_was_added_is_known_to_the_others() {
     let (mirror, stale) = MirrorDisk::open(all, options(5)).unwrap();
     assert_eq!((states(&mirror), stale), (vec![MemberState::Live; 3], vec![]));
 }
+
+/// Else the others make files that it cannot take when it comes back.
+#[test]
+fn the_room_is_that_of_the_smallest_member_also_while_it_is_out() {
+    let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let (mirror, _) = open_two(&a, &b, 1).unwrap();
+    mirror.create_dir_all(Path::new("/a/d")).unwrap();
+    put(&mirror, "/a/d/x", &[1; 1000]).unwrap();
+    a.set_capacity(Some(a.used_bytes()));
+    put(&mirror, "/a/d/y", &[1; 1000]).unwrap();
+    assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
+    let size = a.used_bytes() + 5000;
+    a.set_capacity(Some(size));
+    let space = mirror.space(Path::new("/a/d")).unwrap();
+    assert_eq!((space.size_bytes, space.free_bytes), (size, size - a.used_bytes()));
+    mirror.create_dir_all(Path::new("/a/e")).unwrap();
+    assert_eq!(mirror.space(Path::new("/a/e")).unwrap().size_bytes, size, "a directory that it has not yet");
+}
