@@ -130,8 +130,14 @@ fn scheme_of(value: &HistogramValue) -> &Scheme {
     }
 }
 
+/// 1 Mi bins of each sign in a cell that was merged, 12 MiB. Nothing measures so finely over so wide a range; but many
+/// cells of a fine scheme may share few of their bins, and a chunk must hold their sum.
+const CELL_BINS_MAX: usize = 1 << 20;
+const _: () = assert!(CELL_BINS_MAX <= crate::codec::histograms::BINS_MAX);
+
 /// Adds a fragment to a delta cell, exactly. Integer counts stay integer; beside float ones they become floats. Of two
-/// classes that do not merge the higher one stays; false then.
+/// classes that do not merge the higher one stays; false then. An exponential cell of more than [`CELL_BINS_MAX`] bins
+/// becomes coarser; of the others, the fragment that makes it so is not added, and it is false too.
 pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: HistogramValue) -> bool {
     let order = class_order(scheme_of(cell), scheme_of(&fragment));
     if order.is_ne() {
@@ -141,18 +147,45 @@ pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: HistogramValue) ->
         return false;
     }
     match (&mut *cell, &fragment) {
-        (HistogramValue::Integer(cell), HistogramValue::Integer(fragment)) => cell.merge(fragment).is_ok(),
-        (HistogramValue::Float(cell), HistogramValue::Float(fragment)) => cell.merge(fragment).is_ok(),
-        (HistogramValue::Float(cell), HistogramValue::Integer(fragment)) => cell.merge(&fragment.to_float()).is_ok(),
+        (HistogramValue::Integer(cell), HistogramValue::Integer(fragment)) => merge_within(cell, fragment),
+        (HistogramValue::Float(cell), HistogramValue::Float(fragment)) => merge_within(cell, fragment),
+        (HistogramValue::Float(cell), HistogramValue::Integer(fragment)) => merge_within(cell, &fragment.to_float()),
         (HistogramValue::Integer(integer), HistogramValue::Float(fragment)) => {
             let mut sum = integer.to_float();
-            let merged = sum.merge(fragment).is_ok();
+            let merged = merge_within(&mut sum, fragment);
             if merged {
                 *cell = HistogramValue::Float(sum);
             }
             merged
         }
     }
+}
+
+/// Merges what stays within [`CELL_BINS_MAX`]. How coarse a cell becomes depends on all its bins alone: those of some of
+/// its fragments are never more, at any scale.
+fn merge_within<C: Count>(cell: &mut Histogram<C>, fragment: &Histogram<C>) -> bool {
+    let fits = |bins: &Bins<C>, more: &Bins<C>| {
+        bins.len() + more.len() <= CELL_BINS_MAX || bins.len() + added(bins, more) <= CELL_BINS_MAX
+    };
+    let coarsens = matches!(cell.scheme, Scheme::Exp2 { .. });
+    let both_fit = || fits(&cell.negative, &fragment.negative) && fits(&cell.positive, &fragment.positive);
+    if !(coarsens || both_fit()) {
+        return false;
+    }
+    if cell.merge(fragment).is_err() {
+        return false;
+    }
+    while let Scheme::Exp2 { scale } = cell.scheme
+        && cell.negative.len().max(cell.positive.len()) > CELL_BINS_MAX
+    {
+        cell.downscale(scale - 1);
+    }
+    true
+}
+
+/// How many bins of `more` are not among `bins`.
+fn added<C: Count>(bins: &Bins<C>, more: &Bins<C>) -> usize {
+    more.indexes().iter().filter(|index| bins.indexes().binary_search(index).is_err()).count()
 }
 
 /// Puts texts into the order of their times, and those of one time into that of their bytes.
@@ -216,6 +249,34 @@ mod tests {
         }
         let mut coarser = cell(Scheme::Exp2 { scale: 2 });
         assert!(merge_cell(&mut coarser, cell(Scheme::Exp2 { scale: 1 })));
+    }
+
+    /// Cells of 40,000 bins of which no other cell has one: the sum had more than a chunk can hold.
+    #[test]
+    fn a_merged_cell_has_no_more_bins_than_a_chunk_takes_in_any_order() {
+        let cell = |scheme: &Scheme, at: i32| {
+            let mut histogram = Histogram::<u64>::new(scheme.clone());
+            let from = 1 + at * 40_000;
+            histogram.positive = Bins::from_columns((from..from + 40_000).collect(), vec![1; 40_000]);
+            histogram.negative = histogram.positive.clone();
+            histogram.recount();
+            HistogramValue::Integer(histogram)
+        };
+        let merged = |scheme: &Scheme, order: &[i32]| {
+            let mut sum = cell(scheme, order[0]);
+            let merged = order[1..].iter().filter(|at| merge_cell(&mut sum, cell(scheme, **at))).count();
+            let HistogramValue::Integer(sum) = sum else { panic!("integers stay integers") };
+            (sum, 1 + merged as u64)
+        };
+        let (up, down): (Vec<i32>, Vec<i32>) = ((0..30).collect(), (0..30).rev().collect());
+        let (sum, count) = merged(&Scheme::Exp2 { scale: 20 }, &up);
+        assert_eq!((&sum.scheme, count, sum.count), (&Scheme::Exp2 { scale: 19 }, 30, 30 * 80_000));
+        assert!(sum.positive.len() <= CELL_BINS_MAX && sum.negative.len() <= CELL_BINS_MAX);
+        assert_eq!(sum, merged(&Scheme::Exp2 { scale: 20 }, &down).0);
+        for scheme in [Scheme::log_linear2(20, 0, 1.0).unwrap(), Scheme::gamma(1.000_01, 0.0).unwrap()] {
+            let (sum, count) = merged(&scheme, &up);
+            assert_eq!((sum.count, sum.positive.len()), (count * 80_000, 26 * 40_000), "{scheme} says what it took");
+        }
     }
 
     proptest! {

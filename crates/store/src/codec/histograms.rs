@@ -19,8 +19,8 @@ use crate::codec::{counts, floats, integers};
 pub(crate) const CHUNK_CELLS_MAX: usize = 256;
 /// 2 Mi counts, 16 MiB decoded: 256 cells of 8,192 bins. One cell alone may hold more.
 pub(crate) const CHUNK_COUNTS_MAX: usize = 2 << 20;
-/// 4 Mi bins in one histogram, 32 MiB decoded: both signs of the default scheme have 46,080.
-const BINS_MAX: usize = 4 << 20;
+/// 4 Mi bins of each sign in one histogram, 48 MiB decoded: both signs of the default scheme have 46,080.
+pub(crate) const BINS_MAX: usize = 4 << 20;
 /// 64 Ki bounds: what one may write by hand is a thousand times less.
 const BOUNDS_MAX: usize = 1 << 16;
 // What a sender's histogram may have, a chunk can hold.
@@ -460,6 +460,7 @@ fn put_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
 fn put_held_bins<C: StoredCount>(out: &mut Vec<u8>, rows: &[&Bins<C>]) {
     let union = Union::new(rows);
     let indexes = union.indexes();
+    assert!(indexes.len() <= BINS_MAX, "a reader takes no {} bins", indexes.len());
     assert!(
         rows.len() == 1 || indexes.len() * rows.len() <= CHUNK_COUNTS_MAX,
         "a reader takes no {} bins in {} cells",
