@@ -77,6 +77,15 @@ pub struct Deletion<'a> {
 
 /// A store.
 pub trait Backend: Send + Sync {
+    /// Whether it takes batches now. Asked before a body is read and decoded: a store that is full is not to spend its time on
+    /// what it refuses.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] or [`Refusal::DiskFull`], as [`Backend::submit`] would have it.
+    fn admit(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Submits a batch, with the frame that it was decoded from or encoded to, if there is one.
     /// `stamps` records its progress, if the store reports it.
     fn submit(

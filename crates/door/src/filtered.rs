@@ -129,6 +129,10 @@ fn add(sum: &mut Verdict, origins: &[Option<u32>], verdict: Verdict) {
 }
 
 impl Backend for FilteredBackend {
+    fn admit(&self) -> Result<(), Refusal> {
+        self.inner.admit()
+    }
+
     fn submit(
         &self,
         batch: Batch,
@@ -333,13 +337,8 @@ mod tests {
     /// The series of a kind that are there.
     fn labels(memory: &Memory, tenant: &str, kind: Kind) -> Vec<String> {
         let tenant = Tenant::new(tenant).unwrap();
-        let everything = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::from_ms(i64::MIN, i64::MAX),
-            samples_max: usize::MAX,
-            labels_only: true,
-            resolution: Default::default(),
-        };
+        let everything =
+            Selection { labels_only: true, ..Selection::new(Vec::new(), TimeRange::from_ms(i64::MIN, i64::MAX)) };
         let found = memory.of(&tenant).select(&everything).unwrap();
         found.iter().filter(|series| series.meta.kind == kind).map(|series| series.labels.to_string()).collect()
     }
@@ -398,13 +397,7 @@ mod tests {
 
     /// Durations in the store: their number and their sum.
     fn durations(memory: &Memory) -> (u64, f64) {
-        let everything = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::from_ms(i64::MIN, i64::MAX),
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let everything = Selection::new(Vec::new(), TimeRange::from_ms(i64::MIN, i64::MAX));
         let found = memory.of(&Tenant::default()).select(&everything).unwrap();
         let (mut count, mut sum) = (0, 0.0);
         for histogram in found.iter().flat_map(|series| &series.histograms.values) {

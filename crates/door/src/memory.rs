@@ -23,6 +23,8 @@ pub struct Memory {
     seen: Mutex<BTreeMap<(Tenant, SourceId), Sequences>>,
     /// The error to return instead of accepting batches.
     pub refusal: Mutex<Option<Refusal>>,
+    /// The error to return before batches are read.
+    pub full: Mutex<Option<Refusal>>,
 }
 
 impl Door {
@@ -124,6 +126,10 @@ fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
 }
 
 impl Backend for Memory {
+    fn admit(&self) -> Result<(), Refusal> {
+        self.full.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
     fn submit(&self, batch: Batch, _: Option<Vec<u8>>, _: Arc<dyn Stamps>, reply: Reply) -> Result<(), Refusal> {
         match self.refusal.lock().unwrap().clone() {
             Some(Refusal::Busy) => return Err(Refusal::Busy),
@@ -148,13 +154,7 @@ impl Backend for Memory {
 }
 
 fn labels_only(matchers: &[Matcher], range: TimeRange) -> Selection {
-    Selection {
-        matchers: matchers.to_vec(),
-        range,
-        samples_max: usize::MAX,
-        labels_only: true,
-        resolution: Default::default(),
-    }
+    Selection { labels_only: true, ..Selection::new(matchers.to_vec(), range) }
 }
 
 impl Reader for Part<'_> {

@@ -163,13 +163,7 @@ impl Metadata {
     fn stored(&self, tenant: &Tenant) -> Metrics {
         let named = Matcher::new(METRIC_NAME, MatchOp::Equal, SERIES).expect("a name is no pattern");
         let now = self.now();
-        let mut selection = Selection {
-            matchers: vec![named],
-            range: TimeRange::ALL,
-            samples_max: RESTORED_MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let mut selection = Selection { samples_max: RESTORED_MAX, ..Selection::new(vec![named], TimeRange::ALL) };
         let reader = self.backend.of(tenant);
         let found = reader.select_partial(&selection).or_else(|_| {
             // Two days suffice: metadata that is still sent is written every day.

@@ -199,6 +199,7 @@ pub(crate) fn unreadable(app: &App, protocol: Protocol, error: &ApiError) {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported",
         StatusCode::REQUEST_TIMEOUT => "slow",
         StatusCode::TOO_MANY_REQUESTS => "busy",
+        StatusCode::INSUFFICIENT_STORAGE => "disk_full",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "forbidden",
         _ => MALFORMED,
     };
@@ -251,16 +252,10 @@ pub(super) fn refusal(refusal: &Refusal) -> (StatusCode, String) {
 }
 
 /// With the unknown identities, so that the sender declares those series.
-pub(super) fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
-    let message = refusal.to_string();
-    let error = match refusal {
-        Refusal::Busy => ApiError::busy(message),
-        Refusal::DiskFull(_) => ApiError::disk_full(message),
-        Refusal::TooLarge(_) => ApiError::too_large(message),
-        Refusal::UnknownSeries { unknown, .. } => {
-            return (ApiError::unknown_series(message), vec![("unknown", unknown.as_slice().into())]);
-        }
-        Refusal::Failed(_) => ApiError::unavailable(message),
+fn error_of(refusal: &Refusal) -> (ApiError, Vec<(&'static str, serde_json::Value)>) {
+    let more = match refusal {
+        Refusal::UnknownSeries { unknown, .. } => vec![("unknown", unknown.as_slice().into())],
+        _ => Vec::new(),
     };
-    (error, Vec::new())
+    (refusal.into(), more)
 }

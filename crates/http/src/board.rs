@@ -23,7 +23,6 @@ use tokio::sync::Mutex;
 
 use super::App;
 use super::ask::{Cancel, ask};
-use super::batch::error_of;
 use super::body;
 use super::error::{ApiError, success};
 use super::params::{self, Params};
@@ -313,7 +312,7 @@ async fn store(app: &App, tenant: &Tenant, name: &str, time: WallMs, text: Strin
     batch.samples.push(Ok(Sample { series: 0, time_ns: time.to_ns().0, start_ns: None, value: Value::Text(text) }));
     let way = app.meters.ingest.begin_made();
     let frame = batch.encode().map_err(|error| ApiError::bad_data(error.to_string()))?;
-    let verdict = stored(app, Protocol::Batch, batch, frame, &way).await.map_err(|error| error_of(&error).0)?;
+    let verdict = stored(app, Protocol::Batch, batch, frame, &way).await.map_err(|error| ApiError::from(&error))?;
     if verdict.accepted == 0 {
         let why: Vec<String> = verdict.rejected.iter().map(|one| format!("{one:?}")).collect();
         return Err(ApiError::unavailable(format!("the store refused it: {}", why.join("; "))));
@@ -338,11 +337,9 @@ fn found(app: &App, tenant: &Tenant, name: Option<&str>, cancel: &Cancel) -> Res
     let mut matchers = vec![equal(METRIC_NAME, METRIC)];
     matchers.extend(name.map(|name| equal("board", name)));
     let selection = Selection {
-        matchers,
-        range: TimeRange::ALL,
         samples_max: VERSIONS_MAX.saturating_mul(BOARDS_MAX),
-        labels_only: false,
         resolution: Resolution::Width(0),
+        ..Selection::new(matchers, TimeRange::ALL)
     };
     let mut boards = Vec::new();
     cancel.each_series(&*app.backend.of(tenant), &selection, |one| {

@@ -93,9 +93,13 @@ impl Packing {
     }
 }
 
-/// Reads the body of `request`, which arrived by `protocol`.
+/// Reads the body of `request`, which arrived by `protocol`, if the store takes batches now.
 pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Result<ChargedBody, ApiError> {
     let packing = Packing::from_headers(request.headers())?;
+    if let Err(refusal) = app.backend.admit() {
+        discard(request).await;
+        return Err(ApiError::from(&refusal));
+    }
     let declared = declared_length(request.headers());
     let waits = request.headers().contains_key(header::EXPECT);
     let arriving = app.limits.ingest_kib.begin(client(&request));

@@ -3,6 +3,7 @@
 use axum::extract::rejection::PathRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use ogive_door::backend::Refusal;
 use ogive_model::{MemoryExceeded, MemoryScope, SelectError};
 
 /// Why a request failed. The types are those of the Prometheus API, so that its clients know them.
@@ -132,6 +133,19 @@ impl From<ogive_door::room::Error> for ApiError {
         match error {
             ogive_door::room::Error::Busy => Self::busy(error.to_string()),
             error => Self::too_large(error.to_string()),
+        }
+    }
+}
+
+impl From<&Refusal> for ApiError {
+    fn from(refusal: &Refusal) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            Refusal::Busy => Self::busy(message),
+            Refusal::DiskFull(_) => Self::disk_full(message),
+            Refusal::TooLarge(_) => Self::too_large(message),
+            Refusal::UnknownSeries { .. } => Self::unknown_series(message),
+            Refusal::Failed(_) => Self::unavailable(message),
         }
     }
 }

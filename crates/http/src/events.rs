@@ -24,7 +24,6 @@ use serde_json::{Value as Json, json};
 
 use super::App;
 use super::ask::ask;
-use super::batch::error_of;
 use super::body;
 use super::catalog::selector;
 use super::error::{ApiError, json as json_answer};
@@ -102,7 +101,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
     }
     let way = app.meters.ingest.begin_made();
     let frame = batch.encode().map_err(|error| ApiError::bad_data(error.to_string()))?;
-    let verdict = stored(&app, Protocol::Batch, batch, frame, &way).await.map_err(|error| error_of(&error).0)?;
+    let verdict = stored(&app, Protocol::Batch, batch, frame, &way).await.map_err(|error| ApiError::from(&error))?;
     audit::note(&app, Entry::from_request("event", &asker.to_string(), &format!("tenant {tenant}\n{noted}")));
     let rejected: Vec<String> = verdict.rejected.iter().map(|one| format!("{one:?}")).collect();
     if verdict.accepted == 0 && !rejected.is_empty() {
@@ -165,7 +164,7 @@ pub(super) async fn get(
         let mut warnings = Vec::new();
         for matchers in &selectors {
             let (matchers, resolution) = (matchers.clone(), Resolution::Width(0));
-            let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+            let selection = Selection { samples_max: SAMPLES_MAX, resolution, ..Selection::new(matchers, range) };
             warnings.extend(cancel.each_series(&*app.backend.of(&params.tenant), &selection, |one| {
                 let of_series = one.texts.times.iter().zip(&one.texts.values);
                 for (time_ms, text) in of_series.rev().take(limit) {

@@ -25,7 +25,7 @@ use ogive_protocol::lines::Fault;
 use tokio::sync::oneshot;
 
 use super::App;
-use super::batch::{self, unreadable};
+use super::batch::unreadable;
 use super::body;
 use super::error::{ApiError, json};
 use super::params;
@@ -163,5 +163,5 @@ impl<'a> Upload<'a> {
 }
 
 fn refused(refusal: &Refusal) -> ApiError {
-    batch::error_of(refusal).0
+    ApiError::from(refusal)
 }

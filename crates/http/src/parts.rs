@@ -33,7 +33,7 @@ pub(super) enum WriteFailure {
 
 impl From<&Refusal> for WriteFailure {
     fn from(refusal: &Refusal) -> Self {
-        Self::Refused(batch::error_of(refusal).0)
+        Self::Refused(ApiError::from(refusal))
     }
 }
 

@@ -227,35 +227,62 @@ async fn bytes_in_flight_are_limited() {
     assert_eq!(server.post("application/json", "{}").await.0, StatusCode::BAD_REQUEST);
 }
 
+/// A batch by every way in over HTTP: a gauge of OTLP, a snappy block without a series, and a line.
+fn small_batches() -> [(&'static str, &'static str, Vec<u8>); 4] {
+    let otlp = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":[{"timeUnixNano":"1","asInt":"1"}]}}]}]}]}"#;
+    let batch = format!("{{\"source\":\"{SOURCE}\",\"sequence\":1,\"series\":[],\"samples\":[]}}");
+    [
+        ("/v1/batch", "application/json", batch.into_bytes()),
+        ("/v1/metrics", "application/json", otlp.into()),
+        ("/api/v1/write", "application/x-protobuf", vec![0]),
+        ("/api/v2/write", "text/plain", b"cpu v=1".to_vec()),
+    ]
+}
+
+async fn send_small(server: &Server, (path, kind, body): (&'static str, &'static str, Vec<u8>)) -> Response {
+    server.send(Request::post(path).header("content-type", kind).body(body.into()).unwrap()).await
+}
+
 /// What small bodies unfold to is counted too, until the store has answered: by every way in over HTTP.
 #[tokio::test]
 async fn what_bodies_unfold_to_is_limited() {
     let server = Server::new();
     let unfolded = &server.app.limits.unfolded_kib;
     let taken = unfolded.clone().try_acquire_many_owned(Limits::UNFOLDED_KIB as u32).unwrap();
-    // A gauge of OTLP, a snappy block without a series, and a line.
-    let otlp = r#"{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":[{"timeUnixNano":"1","asInt":"1"}]}}]}]}]}"#;
-    let batch = format!("{{\"source\":\"{SOURCE}\",\"sequence\":1,\"series\":[],\"samples\":[]}}");
-    let ways = [
-        ("/v1/batch", "application/json", batch.into_bytes()),
-        ("/v1/metrics", "application/json", otlp.into()),
-        ("/api/v1/write", "application/x-protobuf", vec![0]),
-        ("/api/v2/write", "text/plain", b"cpu v=1".to_vec()),
-    ];
-    let send = async |(path, kind, body): &(&'static str, &'static str, Vec<u8>)| {
-        let request = Request::post(*path).header("content-type", *kind).body(body.clone().into()).unwrap();
-        server.send(request).await
-    };
-    for way in &ways {
-        let response = send(way).await;
+    for way in small_batches() {
+        let response = send_small(&server, way.clone()).await;
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{}", way.0);
         assert_eq!(response.headers()["retry-after"], "1", "{}", way.0);
     }
     drop(taken);
-    for way in &ways {
-        assert!(send(way).await.status().is_success(), "{}", way.0);
+    for way in small_batches() {
+        assert!(send_small(&server, way.clone()).await.status().is_success(), "{}", way.0);
     }
     assert_eq!(unfolded.available_permits(), Limits::UNFOLDED_KIB, "everything is given back");
+}
+
+/// A store without room says so before a body is read: one that is no batch gets the same answer.
+#[tokio::test]
+async fn a_full_store_refuses_before_it_reads() {
+    let server = Server::new();
+    for (refusal, expected, reason) in [
+        (Refusal::Busy, StatusCode::TOO_MANY_REQUESTS, "busy"),
+        (Refusal::DiskFull("no space".into()), StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+    ] {
+        *server.memory.full.lock().unwrap() = Some(refusal);
+        for (path, kind, _) in small_batches() {
+            let response = send_small(&server, (path, kind, b"\xff no batch".to_vec())).await;
+            // Of OTLP's statuses, 503 is the one that is retried.
+            let is_otlp = path == "/v1/metrics" && expected.is_server_error();
+            assert_eq!(response.status(), if is_otlp { StatusCode::SERVICE_UNAVAILABLE } else { expected }, "{path}");
+        }
+        let unread: Vec<_> = server.app.counters.unreadable().collect();
+        assert_eq!(unread.iter().filter(|(_, of, count)| *of == reason && *count == 1).count(), 4, "{unread:?}");
+    }
+    *server.memory.full.lock().unwrap() = None;
+    for way in small_batches() {
+        assert!(send_small(&server, way.clone()).await.status().is_success(), "{}", way.0);
+    }
 }
 
 #[tokio::test]

@@ -62,6 +62,14 @@ pub struct Selection {
     pub resolution: Resolution,
 }
 
+impl Selection {
+    /// All samples in `range` of the series for which all `matchers` hold, as fine as they are.
+    #[must_use]
+    pub fn new(matchers: Vec<Matcher>, range: TimeRange) -> Self {
+        Self { matchers, range, samples_max: usize::MAX, labels_only: false, resolution: Resolution::Finest }
+    }
+}
+
 /// The resolution of the samples in a result. A store keeps rollups: coarser cells made from finer ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolution {
@@ -388,9 +396,7 @@ pub trait Select: Send + Sync {
         limit: usize,
         opening: &Opening<'_>,
     ) -> Result<BTreeSet<Labels>, SelectError> {
-        let (matchers, resolution) = (matchers.to_vec(), Resolution::Finest);
-        let all =
-            self.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution })?;
+        let all = self.select(&Selection { labels_only: true, ..Selection::new(matchers.to_vec(), range) })?;
         let all: BTreeSet<Labels> = all.into_iter().map(|one| one.labels).collect();
         opening.check(all.len())?;
         Ok(all.into_iter().take(limit).collect())
@@ -402,9 +408,7 @@ pub trait Select: Send + Sync {
     /// # Errors
     /// See [`SelectError`].
     fn histogram_names(&self, range: TimeRange) -> Result<BTreeSet<String>, SelectError> {
-        let (matchers, resolution) = (Vec::new(), Resolution::Finest);
-        let all =
-            self.select(&Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution })?;
+        let all = self.select(&Selection { labels_only: true, ..Selection::new(Vec::new(), range) })?;
         let histograms = all.iter().filter(|one| one.meta.kind == Kind::Histogram);
         Ok(histograms.map(|one| one.labels.metric_name().to_owned()).collect())
     }

@@ -233,6 +233,10 @@ fn refused(refusal: ogive_store::Refusal) -> Refusal {
 }
 
 impl Backend for Embedded {
+    fn admit(&self) -> Result<(), Refusal> {
+        self.store.admit().map_err(refused)
+    }
+
     fn submit(
         &self,
         batch: Batch,

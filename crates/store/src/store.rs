@@ -193,8 +193,11 @@ impl Store {
         })
     }
 
-    /// Whether there is room in the head.
-    fn admit(&self) -> Result<(), Refusal> {
+    /// Whether there is room in the head. Counts and hurries what makes room, as a refused batch does.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`], or [`Refusal::DiskFull`] when the disk keeps the head from being written.
+    pub fn admit(&self) -> Result<(), Refusal> {
         // A bound that need not be met to the byte.
         if self.size.all_bytes() <= self.head_bytes_max {
             return Ok(());

@@ -45,9 +45,7 @@ pub(super) type Tags = BTreeMap<String, Vec<String>>;
 pub(super) fn read(app: &App, cancel: &Cancel, tenant: &Tenant, check: Option<&str>) -> Result<Tags, ApiError> {
     let mut matchers = vec![equal(METRIC_NAME, CHECK_TAGS)];
     matchers.extend(check.map(|check| equal(CHECK, check)));
-    let resolution = Resolution::Finest;
-    let selection =
-        Selection { matchers, range: TimeRange::ALL, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+    let selection = Selection { samples_max: SAMPLES_MAX, ..Selection::new(matchers, TimeRange::ALL) };
     let mut out = Tags::new();
     cancel.each_series(&*app.backend.of(tenant), &selection, |series| {
         let Some(latest) = series.texts.values.last() else { return Ok(()) };
@@ -149,7 +147,7 @@ async fn store(app: &App, check: &str, tenant: Tenant, tags: &BTreeSet<String>) 
         division::framed(app.batch_series_max, &batch).map_err(|why| ApiError::too_large(why.message.to_string()))?;
     way.decoded();
     let verdict = stored(app, Protocol::Irondb, batch, frame, &way).await;
-    let verdict = verdict.map_err(|refusal| crate::batch::error_of(&refusal).0)?;
+    let verdict = verdict.map_err(|refusal| ApiError::from(&refusal))?;
     match verdict.rejected.first() {
         Some((_, reason)) => Err(ApiError::bad_data(format!("the tags are not stored: {}", reason.as_str()))),
         None => Ok(()),
