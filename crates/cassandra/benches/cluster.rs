@@ -17,8 +17,8 @@ use ogive_cassandra::{Address, Cluster, Node, Options};
 use ogive_door::backend::{Backend, Refusal, Stamps, Step};
 use ogive_hist::Histogram;
 use ogive_model::{
-    Batch, BatchId, Kind, MatchOp, Matcher, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
-    TimeRange, Value, Verdict,
+    Batch, BatchId, Kind, MatchOp, Matcher, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange,
+    Value, Verdict,
 };
 use ogive_probe::Clock;
 
@@ -162,8 +162,7 @@ fn read(node: &Node, from_s: i64) -> (usize, Duration) {
     let matchers = [(MatchOp::Equal, "__name__", "latency"), (MatchOp::Regex, "host", &hosts.join("|"))];
     let matchers = matchers.map(|(op, name, value)| Matcher::new(name, op, value).expect("plain words"));
     let range = TimeRange::from_ms(from_s * 1_000 - 1, (from_s + HOUR) * 1_000);
-    let (matchers, resolution) = (matchers.to_vec(), Resolution::Finest);
-    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let selection = Selection::new(matchers.to_vec(), range);
     let found = node.of(&Tenant::default()).select(&selection);
     let cells = found.expect("a majority answers").iter().map(|series| series.histograms.times.len()).sum();
     (cells, begin.elapsed())

@@ -8,9 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ogive_model::{
-    Charge, Matcher, Memory, Ms, Opening, Partial, Resolution, Select, Selection, SeriesData, SeriesDef, TimeRange,
-};
+use ogive_model::{Charge, Matcher, Memory, Ms, Opening, Partial, Select, Selection, SeriesData, SeriesDef, TimeRange};
 use ogive_query::{Engine, EngineOptions, series_bytes};
 
 use super::App;
@@ -117,8 +115,7 @@ impl Cancel {
         range: TimeRange,
         mut each: impl FnMut(SeriesDef) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
-        let (matchers, resolution) = (matchers.to_vec(), Resolution::default());
-        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution };
+        let selection = Selection { labels_only: true, ..Selection::new(matchers.to_vec(), range) };
         let set = self.opening(|opening| store.open(&selection, opening))?;
         self.fit(set.count(), 0);
         for number in 0..set.count() {

@@ -36,7 +36,7 @@ pub(super) async fn get(State(app): State<App>, headers: HeaderMap, params: Para
     let wants_frame = headers.get(header::ACCEPT).is_some_and(|accept| accept.as_bytes() == FLAT_BUFFER.as_bytes());
     let timeout = params.duration("timeout")?;
     let reported = resolution(&params)?.unwrap_or_default();
-    let selection = Selection { matchers, range, samples_max, labels_only: false, resolution: reported };
+    let selection = Selection { samples_max, resolution: reported, ..Selection::new(matchers, range) };
     if wants_frame {
         let body = ask(&app, timeout, move |app, cancel| frame(app, cancel, &params.tenant, &selection)).await?;
         return Ok((StatusCode::OK, [(header::CONTENT_TYPE, FLAT_BUFFER)], body).into_response());

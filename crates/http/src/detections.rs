@@ -104,11 +104,9 @@ fn monitored(app: &App, cancel: &Cancel, params: &Params, run: &Run) -> Result<(
 
 fn selection(run: &Run, range: TimeRange) -> Selection {
     Selection {
-        matchers: run.matchers.clone(),
-        range,
         samples_max: SAMPLES_MAX,
-        labels_only: false,
         resolution: Resolution::Width(0),
+        ..Selection::new(run.matchers.clone(), range)
     }
 }
 

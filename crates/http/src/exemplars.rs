@@ -60,13 +60,7 @@ fn find(
         None => Matcher::new(METRIC_NAME, MatchOp::Regex, format!(".+{SUFFIX}")),
     };
     theirs.push(named.map_err(ApiError::bad_data)?);
-    let selection = Selection {
-        matchers: theirs,
-        range,
-        samples_max: TEXTS_MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    };
+    let selection = Selection { samples_max: TEXTS_MAX, ..Selection::new(theirs, range) };
     let warnings = cancel.each_series(store, &selection, |series| {
         let explained = Exemplar::explained(&series.labels).filter(|_| series.meta.kind == Kind::Text);
         let Some(explained) = explained else { return Ok(()) };

@@ -47,7 +47,7 @@ pub(super) async fn post(State(app): State<App>, request: Request) -> Result<Res
 
 fn selection(query: Query, samples_max: usize) -> Selection {
     let (matchers, range) = (query.matchers, query.range);
-    Selection { matchers, range, samples_max, labels_only: false, resolution: Default::default() }
+    Selection { samples_max, ..Selection::new(matchers, range) }
 }
 
 fn cancelled() -> ApiError {

@@ -18,11 +18,9 @@ use super::source_cells::{Cell, LOOKBACK, MappedSources, Source, Sources, Span, 
 /// Reads the cells of a selector: of its histograms, or if there are none, of the classic buckets with its name.
 pub(super) fn read(store: &dyn Select, matchers: &[Matcher], span: Span, cancel: &Cancel) -> Result<Sources, ApiError> {
     let mut selection = Selection {
-        matchers: matchers.to_vec(),
-        range: TimeRange { start: span.from, end: span.end },
         samples_max: BINS_READ_MAX,
-        labels_only: false,
         resolution: span.resolution,
+        ..Selection::new(matchers.to_vec(), TimeRange { start: span.from, end: span.end })
     };
     let (mut partial, mut held) = cancel.read(store, &selection)?;
     if partial.series.iter().any(|series| series.meta.temporality == Temporality::Cumulative) {

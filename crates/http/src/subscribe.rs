@@ -193,11 +193,9 @@ impl Subscription {
             let mut out = Vec::new();
             for matchers in matchers {
                 let selection = Selection {
-                    matchers,
-                    range: TimeRange { start: from, end: to },
                     samples_max: 100 * CELLS_MAX,
-                    labels_only: false,
                     resolution: Resolution::Width(0),
+                    ..Selection::new(matchers, TimeRange { start: from, end: to })
                 };
                 for series in app.backend.of(&tenant).select(&selection)? {
                     out.extend(events(series));

@@ -152,8 +152,7 @@ impl Scan<'_> {
         samples_max: usize,
         missing: &mut Vec<String>,
     ) -> Result<(Vec<SeriesData>, Charge), SelectError> {
-        let (matchers, resolution) = (matchers.to_vec(), Default::default());
-        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
+        let selection = Selection { samples_max, ..Selection::new(matchers.to_vec(), range) };
         let words = self.words.as_ref();
         let set = self.cancel.opening(|opening| self.store.open(&selection, &Opening { words, ..*opening }))?;
         let (mut found, mut held) = (Vec::new(), self.cancel.memory().empty());

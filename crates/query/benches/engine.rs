@@ -175,11 +175,8 @@ fn main() {
 }
 
 fn everything(metric: &str) -> Selection {
-    Selection {
-        matchers: vec![Matcher::new("__name__", MatchOp::Equal, metric).expect("no pattern to be wrong")],
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    }
+    Selection::new(
+        vec![Matcher::new("__name__", MatchOp::Equal, metric).expect("no pattern to be wrong")],
+        TimeRange::ALL,
+    )
 }

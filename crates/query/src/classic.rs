@@ -364,7 +364,7 @@ fn float_series(histogram: &SeriesData, labels: Labels, unit: &str, values: Vec<
 }
 
 fn listing(matchers: Vec<Matcher>, range: TimeRange) -> Selection {
-    Selection { matchers, range, samples_max: usize::MAX, labels_only: true, resolution: Default::default() }
+    Selection { labels_only: true, ..Selection::new(matchers, range) }
 }
 
 fn on_name(matchers: &[Matcher]) -> impl Iterator<Item = &Matcher> {

@@ -21,13 +21,7 @@ fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
 }
 
 fn listed(store: &Fixed, matchers: Vec<Matcher>) -> Vec<Labels> {
-    let selection = Selection {
-        matchers,
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: true,
-        resolution: Default::default(),
-    };
+    let selection = Selection { labels_only: true, ..Selection::new(matchers, TimeRange::ALL) };
     ClassicViews::new(store).select(&selection).unwrap().into_iter().map(|one| one.labels).collect()
 }
 
@@ -191,13 +185,7 @@ fn views_are_limited_like_samples() {
     let select = |samples_max: usize| {
         let matchers = vec![matcher(METRIC_NAME, MatchOp::Equal, "rpc_seconds_count")];
         let range = TimeRange::from_ms(0, 20_000);
-        ClassicViews::new(&recorded.store).select(&Selection {
-            matchers,
-            range,
-            samples_max,
-            labels_only: false,
-            resolution: Default::default(),
-        })
+        ClassicViews::new(&recorded.store).select(&Selection { samples_max, ..Selection::new(matchers, range) })
     };
     assert_eq!(select(120).unwrap().len(), 6);
     assert_eq!(select(119), Err(SelectError::TooManySamples { limit: 119 }));

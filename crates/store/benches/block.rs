@@ -104,13 +104,7 @@ fn measure_packed(source: &[SeriesData], samples: usize, effort: Effort) -> Cost
         cost.bytes = meta.bytes;
         let path = directory.join(block::file_name(BlockId(1)));
         let block = Block::open(&disk, &path).expect("opened");
-        let all = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::ALL,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let all = Selection::new(Vec::new(), TimeRange::ALL);
         block.label_names(&[]).expect("the index is read");
         let start = cpu_ns();
         let found = black_box(block.select(&all, &mut Budget::new(usize::MAX)).expect("read"));

@@ -117,8 +117,7 @@ fn bytes_read() -> u64 {
 
 fn window(block: &Block, start_ms: i64, words: Option<&Arc<Words>>) -> Vec<String> {
     let range = TimeRange::from_ms(start_ms, start_ms + LINES as i64 * STEP_MS);
-    let (matchers, resolution) = (Vec::new(), Default::default());
-    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let selection = Selection::new(Vec::new(), range);
     let mut budget = Budget::new(usize::MAX).with_words(words.cloned());
     let found = block.select(&selection, &mut budget).expect("it is read");
     found.into_iter().flat_map(|data| data.texts.values).collect()

@@ -384,13 +384,7 @@ mod tests {
     }
 
     fn everything(range: TimeRange) -> Selection {
-        Selection {
-            matchers: Vec::new(),
-            range,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        }
+        Selection::new(Vec::new(), range)
     }
 
     proptest! {

@@ -154,8 +154,7 @@ impl Rig {
                 }
             }
         }
-        let (matchers, resolution) = (matchers.to_vec(), Default::default());
-        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+        let selection = Selection::new(matchers.to_vec(), range);
         let open = |series_max: usize| {
             let set = view.open(&selection, &Opening { series_max, ..Opening::UNBOUNDED })?;
             let with_samples = |number: &usize| !set.take(*number).unwrap().is_empty();
@@ -220,8 +219,7 @@ fn what_is_too_much_is_refused_before_it_is_gathered() {
     let open = |rig: &Rig, series_max| {
         let counted = Mutex::new(Vec::new());
         let hear = |series| counted.lock().unwrap().push(series);
-        let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
-        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+        let selection = Selection::new(Vec::new(), TimeRange::ALL);
         let opening = Opening { series_max, counted: &hear, ..Opening::UNBOUNDED };
         let found = rig.store.tenant(&tenant).open(&selection, &opening).map(|set| set.count());
         (found, counted.into_inner().unwrap())

@@ -60,13 +60,7 @@ fn batch(sequence: u64, series: &[SeriesDef], known: &[SeriesId], value: f64) ->
 
 fn all(store: &Store) -> Vec<SeriesData> {
     let range = TimeRange::ALL;
-    let selection = Selection {
-        matchers: Vec::new(),
-        range,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    };
+    let selection = Selection::new(Vec::new(), range);
     store.select(&selection).unwrap()
 }
 
@@ -200,8 +194,10 @@ fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answ
     };
     assert_eq!(submit(&store, of_text), accepted(1));
     let range = TimeRange::ALL;
-    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "silent").unwrap()];
-    let selection = Selection { matchers, range, samples_max: 9, labels_only: false, resolution: Default::default() };
+    let selection = Selection {
+        samples_max: 9,
+        ..Selection::new(vec![Matcher::new("__name__", MatchOp::Equal, "silent").unwrap()], range)
+    };
     let check = |store: &Store, reported: usize| {
         let partial = store.select_partial(&selection).unwrap();
         let kinds: Vec<_> = partial.series.iter().map(|data| (data.meta.kind, data.meta.temporality)).collect();
@@ -323,9 +319,7 @@ fn blocks_in_another_order_than_that_of_time_give_one_series_in_order() {
     submit(&store, batch(11 * HOUR, &[gauge("a"), delta], &[], 9.0)).unwrap();
     for (start_s, expected) in [(0, 16), (5 * HOUR as i64 + 32, 8)] {
         let range = TimeRange::from_ms((WALL_NS + start_s * SECOND) / 1_000_000, i64::MAX);
-        let resolution = Default::default();
-        let selection =
-            Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };
+        let selection = Selection::new(Vec::new(), range);
         let found = crate::testing::select_both_ways(&store, &selection).series;
         assert_eq!(found.iter().map(|one| one.floats.times.len()).collect::<Vec<_>>(), [expected; 2]);
         assert!(found.iter().all(|one| one.floats.times.is_sorted()));
@@ -341,8 +335,7 @@ fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
     store.flush().unwrap();
     // 100 of the block's and 300 others.
     submit(&store, batch(2, &series(300), &[], 1.0)).unwrap();
-    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
-    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let selection = Selection::new(Vec::new(), TimeRange::ALL);
     let open = |series_max, gone: bool| {
         store
             .open(&selection, &Opening { series_max, cancelled: &|| gone, ..Opening::UNBOUNDED })
@@ -373,8 +366,7 @@ fn long_texts_are_charged_while_they_are_read() {
             store.flush().unwrap();
         }
     }
-    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
-    let selection = Selection { matchers, range, samples_max: 8, labels_only: false, resolution };
+    let selection = Selection { samples_max: 8, ..Selection::new(Vec::new(), TimeRange::ALL) };
     // Two of the head's are in its open part, of which there is a copy from the opening on. With it the block's; those
     // and a part of the head's; all but the last part; all.
     for (limit, fits) in [(5 * LONG, false), (7 * LONG, false), (9 * LONG, false), (11 * LONG, true)] {
@@ -416,8 +408,7 @@ fn histograms_of_blocks_and_heads_are_columns_in_stretches() {
     }
     let from = |second: i64| TimeRange::from_ms((WALL_NS + second * SECOND) / 1_000_000, i64::MAX);
     for (range, expected) in [(TimeRange::ALL, 3), (from(40), 3), (from(100), 2), (from(160), 1)] {
-        let (matchers, resolution) = (Vec::new(), Default::default());
-        let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+        let selection = Selection::new(Vec::new(), range);
         crate::testing::select_both_ways(&store, &selection);
         let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
         for number in 0..2 {
@@ -426,8 +417,7 @@ fn histograms_of_blocks_and_heads_are_columns_in_stretches() {
         }
     }
     // What is too much is so as columns too.
-    let (matchers, range, resolution) = (Vec::new(), TimeRange::ALL, Default::default());
-    let selection = Selection { matchers, range, samples_max: 100, labels_only: false, resolution };
+    let selection = Selection { samples_max: 100, ..Selection::new(Vec::new(), TimeRange::ALL) };
     let set = store.open(&selection, &Opening::UNBOUNDED).unwrap();
     assert!(set.take_columns(0).unwrap().is_none());
     assert!(matches!(set.take(0), Err(SelectError::TooManySamples { limit: 100 })));

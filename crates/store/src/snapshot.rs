@@ -200,11 +200,8 @@ fn may_hold(disk: &dyn Disk, inside: &Path, scope: DeletionScope<'_>) -> Result<
             let block = Block::open(disk, &Manifest::block_path(inside, meta.id))?;
             let end = scope.range.end.saturating_add(meta.resolution_ms.into());
             let selection = Selection {
-                matchers: deletion.matchers.clone(),
-                range: TimeRange { end, ..scope.range },
-                samples_max: usize::MAX,
                 labels_only: true,
-                resolution: Default::default(),
+                ..Selection::new(deletion.matchers.clone(), TimeRange { end, ..scope.range })
             };
             if !block.select(&selection, &mut Budget::new(usize::MAX))?.is_empty() {
                 return Ok(true);

@@ -73,13 +73,7 @@ fn accepted(count: u64) -> Result<Verdict, Refusal> {
 }
 
 fn all() -> Selection {
-    Selection {
-        matchers: Vec::new(),
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    }
+    Selection::new(Vec::new(), TimeRange::ALL)
 }
 
 fn by_name(name: &str) -> Vec<Matcher> {

@@ -104,8 +104,7 @@ impl Rig {
     }
 
     pub(crate) fn read(&self, range: TimeRange, resolution: Resolution) -> Vec<SeriesData> {
-        let selection =
-            Selection { matchers: Vec::new(), range, samples_max: usize::MAX, labels_only: false, resolution };
+        let selection = Selection { resolution, ..Selection::new(Vec::new(), range) };
         select_both_ways(self.store(), &selection).series
     }
 
@@ -582,13 +581,8 @@ fn a_deletion_holds_at_once_and_later_data_stays() {
     assert_eq!((left(&rig), rig.all()[0].floats.times.len()), ((2, vec![5.0, 80.0]), 2));
     delete(&rig, "secret", within(4, 5));
     assert_eq!(left(&rig), (1, vec![5.0, 80.0]));
-    let selection = Selection {
-        matchers: matching("secret").remove(0),
-        range: TimeRange::ALL,
-        samples_max: 9,
-        labels_only: true,
-        resolution: Resolution::Finest,
-    };
+    let selection =
+        Selection { samples_max: 9, labels_only: true, ..Selection::new(matching("secret").remove(0), TimeRange::ALL) };
     assert_eq!(rig.store().select(&selection).unwrap(), []);
     // What arrives after the deletion is not meant.
     rig.send(at(6, 60.0));
@@ -776,13 +770,7 @@ fn fragments_whose_schemes_do_not_merge_are_reported_and_counted() {
     rig.send(vec![(gauge("of another block"), 7, Value::Float(1.0))]);
     rig.flush();
     assert_eq!(rig.send(vec![part(Scheme::custom(vec![1.0]).unwrap(), 5)]).accepted, 1);
-    let all = Selection {
-        matchers: Vec::new(),
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Resolution::Finest,
-    };
+    let all = Selection::new(Vec::new(), TimeRange::ALL);
     for requested in 1..3 {
         let partial = rig.store().select_partial(&all).unwrap();
         assert_eq!(partial.series[0].histograms.times.len(), 2);

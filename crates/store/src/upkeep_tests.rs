@@ -59,14 +59,7 @@ pub(crate) fn send(store: &Store, n: u64) -> bool {
 
 /// The batches that are there, each of them whole.
 pub(crate) fn held(store: &dyn Select) -> BTreeSet<u64> {
-    let resolution = Default::default();
-    let all = Selection {
-        matchers: Vec::new(),
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution,
-    };
+    let all = Selection::new(Vec::new(), TimeRange::ALL);
     let (mut floats, mut texts) = (BTreeSet::new(), BTreeSet::new());
     for series in store.select(&all).unwrap() {
         series.floats.values.iter().for_each(|value| assert!(floats.insert(*value as u64), "{value} is there twice"));
@@ -414,8 +407,7 @@ fn a_scrub_writes_the_manifest_that_the_store_has_in_memory() {
 fn warnings(store: &Store, start_s: i64, end_s: i64) -> Vec<String> {
     let at = |seconds: i64| WALL_NS / 1_000_000 + seconds * 1000;
     let range = TimeRange::from_ms(at(start_s), at(end_s));
-    let (matchers, resolution) = (Vec::new(), Default::default());
-    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let selection = Selection::new(Vec::new(), range);
     let reported = store.select_partial(&selection).unwrap().warnings;
     let opened = store.open(&selection, &ogive_model::Opening::UNBOUNDED).unwrap();
     (0..opened.count()).for_each(|at| drop(opened.take(at).unwrap()));
@@ -716,13 +708,7 @@ fn a_full_disk_carries_a_deletion_out() {
     store.settle();
     let status = store.status();
     assert_eq!((status.erasure_failures, status.erasures > 0), (0, true), "{status:?}");
-    let all = Selection {
-        matchers: Vec::new(),
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    };
+    let all = Selection::new(Vec::new(), TimeRange::ALL);
     let left: Vec<_> =
         store.select(&all).unwrap().iter().map(|one| (one.labels.get("l").to_owned(), one.texts.times.len())).collect();
     assert_eq!(left, [("kept".to_owned(), 6)]);
@@ -769,13 +755,7 @@ fn stored_in_a_block(kind: Kind, series: usize, samples: usize) -> (usize, usize
     drop(store);
     let store = open();
     let matcher = ogive_model::Matcher::new("all", ogive_model::MatchOp::Equal, "same").unwrap();
-    let all = Selection {
-        matchers: vec![matcher],
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    };
+    let all = Selection::new(vec![matcher], TimeRange::ALL);
     let found = store.select(&all).unwrap();
     (found.len(), found.iter().map(|one| crate::codec::chunk::sample_times(one).len()).sum())
 }

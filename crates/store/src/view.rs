@@ -130,13 +130,7 @@ impl View {
         first: &mut First<Labels>,
         opening: &Opening<'_>,
     ) -> Result<(), Error> {
-        let of = |range| Selection {
-            matchers: matchers.to_vec(),
-            range,
-            samples_max: usize::MAX,
-            labels_only: true,
-            resolution: Resolution::Finest,
-        };
+        let of = |range| Selection { labels_only: true, ..Selection::new(matchers.to_vec(), range) };
         for group in self.groups(tenant, &of(range), &|_| true) {
             let wanted = |kind, temporality| group.wants(kind, temporality);
             for piece in &group.pieces {

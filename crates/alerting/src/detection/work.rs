@@ -279,8 +279,8 @@ impl Work {
             let mut closed = ClosedCells::default();
             let mut select = |matchers: &Vec<Matcher>, left: &mut usize| -> anyhow::Result<Vec<SeriesData>> {
                 let resolution = Resolution::Width(0);
-                let matchers = matchers.clone();
-                let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+                let selection =
+                    Selection { samples_max: SAMPLES_MAX, resolution, ..Selection::new(matchers.clone(), range) };
                 let opening = Opening { memory: Some(&memory), ..Opening::UNBOUNDED };
                 let reader = self.door.backend.of(&tenant);
                 let set = reader.open(&selection, &opening)?;

@@ -3,7 +3,7 @@
 //! `OGIVE_CONFORMANCE_MINUTES=540` makes them a million.
 
 use ogive_door::backend::Backend;
-use ogive_model::{Matcher, Opening, Resolution, Selection, SeriesData, Tenant, TimeRange};
+use ogive_model::{Matcher, Opening, Selection, SeriesData, Tenant, TimeRange};
 
 use crate::cells::{Numbers, QUERIES, batches};
 use crate::support::{Three, answer, answer_of, driven, embedded, eventually, fact, node, send, store};
@@ -11,8 +11,7 @@ use crate::support::{Three, answer, answer_of, driven, embedded, eventually, fac
 /// Everything of a tenant, for comparison.
 fn everything() -> Selection {
     let matchers: Vec<Matcher> = Vec::new();
-    let resolution = Resolution::Finest;
-    Selection { matchers, range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution }
+    Selection::new(matchers, TimeRange::ALL)
 }
 
 fn sorted(mut all: Vec<SeriesData>) -> Vec<SeriesData> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ogive_cassandra::Node;
 use ogive_door::backend::Backend;
 use ogive_model::{
-    Batch, Kind, Resolution, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value,
+    Batch, Kind, Sample, Selection, SeriesDef, SeriesMeta, SourceId, Temporality, Tenant, TimeRange, Value,
 };
 
 use crate::cells::Numbers;
@@ -35,9 +35,10 @@ pub(crate) fn batch(sequence: u64) -> Batch {
 }
 
 fn work() -> Selection {
-    let matchers = vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Equal, "work").unwrap()];
-    let resolution = Resolution::Finest;
-    Selection { matchers, range: TimeRange::ALL, samples_max: usize::MAX, labels_only: false, resolution }
+    Selection::new(
+        vec![ogive_model::Matcher::new("__name__", ogive_model::MatchOp::Equal, "work").unwrap()],
+        TimeRange::ALL,
+    )
 }
 
 /// Seconds and values by worker.

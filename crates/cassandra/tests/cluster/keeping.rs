@@ -60,8 +60,7 @@ fn numbers_of(minute: i64, place: usize) -> i64 {
 }
 
 fn selection(name: &str, range: TimeRange, resolution: Resolution) -> Selection {
-    let matchers = vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()];
-    Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution }
+    Selection { resolution, ..Selection::new(vec![Matcher::new("__name__", MatchOp::Equal, name).unwrap()], range) }
 }
 
 fn select_width(node: &Node, name: &str, width_ms: u32) -> Vec<SeriesData> {

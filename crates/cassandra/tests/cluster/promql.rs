@@ -6,8 +6,7 @@ mod scripts;
 
 use ogive_door::backend::Backend;
 use ogive_model::{
-    Batch, HistogramValue, Resolution, Sample, Select, Selection, SeriesData, SeriesDef, SourceId, Tenant, TimeRange,
-    Value,
+    Batch, HistogramValue, Sample, Select, Selection, SeriesData, SeriesDef, SourceId, Tenant, TimeRange, Value,
 };
 
 use crate::support::{Three, answer, answer_of, driven, embedded, node, send, store};
@@ -19,15 +18,8 @@ const SERIES: usize = 500;
 
 /// What a script's store holds, as batches of a tenant.
 fn batches(memory: &Memory, tenant: &Tenant) -> Vec<Batch> {
-    let resolution = Resolution::Finest;
     let range = TimeRange::ALL;
-    let all = memory.select(&Selection {
-        matchers: Vec::new(),
-        range,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution,
-    });
+    let all = memory.select(&Selection::new(Vec::new(), range));
     let all = all.unwrap();
     let one = |(number, some): (usize, &[SeriesData])| {
         let mut batch =

@@ -92,11 +92,9 @@ fn found(app: &App, wanted: &ExplainRequest, cancel: &Cancel) -> Result<RelatedR
     let aligned = Resolution::Aligned { step, use_as: RollupUse::Together };
     let span = Span { from: start, end, resolution: wanted.resolution.unwrap_or(aligned) };
     let selection = Selection {
-        matchers: candidates(&found.jobs)?,
-        range: TimeRange { start: start.saturating_sub(LOOKBACK), end },
         samples_max: BINS_READ_MAX,
-        labels_only: false,
         resolution: span.resolution,
+        ..Selection::new(candidates(&found.jobs)?, TimeRange { start: start.saturating_sub(LOOKBACK), end })
     };
     let warnings = cancel.each_series(&*store, &selection, |series| {
         let name = series.labels.metric_name().to_owned();

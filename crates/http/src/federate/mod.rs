@@ -113,8 +113,7 @@ fn found(
             return Err(ApiError::timeout("the query was cancelled"));
         }
         let range = TimeRange { start: now - LOOKBACK, end: now };
-        let (samples_max, resolution) = (SAMPLES_MAX, Default::default());
-        let selection = Selection { matchers, range, samples_max, labels_only: false, resolution };
+        let selection = Selection { samples_max: SAMPLES_MAX, ..Selection::new(matchers, range) };
         let warnings = cancel.each_series(&store, &selection, |series| {
             cells += usize::from(series.meta.temporality == Temporality::Delta && series.meta.kind != Kind::Text);
             let Some(last) = last(app, &params.tenant, series) else { return Ok(()) };

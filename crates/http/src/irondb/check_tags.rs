@@ -13,8 +13,7 @@ use ogive_door::submission::stored;
 use ogive_irondb::identity::{CHECK, CHECK_TAGS};
 use ogive_irondb::name;
 use ogive_model::{
-    Batch, BatchId, Kind, METRIC_NAME, Resolution, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant,
-    TimeRange, Value,
+    Batch, BatchId, Kind, METRIC_NAME, Sample, Selection, SeriesDef, SeriesMeta, Temporality, Tenant, TimeRange, Value,
 };
 use serde::Deserialize;
 use serde_json::json;

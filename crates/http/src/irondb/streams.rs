@@ -12,8 +12,8 @@ use ogive_irondb::identity::{self, Identity};
 use ogive_irondb::legacy::{COUNT, PARTS};
 use ogive_irondb::rollup::Point;
 use ogive_model::{
-    HistogramValue, METRIC_NAME, MatchOp, Matcher, Ms, Resolution, STALE, Selection, SeriesData, Temporality, Tenant,
-    TimeRange, WallMs,
+    HistogramValue, METRIC_NAME, MatchOp, Matcher, Ms, STALE, Selection, SeriesData, Temporality, Tenant, TimeRange,
+    WallMs,
 };
 use ogive_query::series_bytes;
 
@@ -82,8 +82,7 @@ pub(super) fn read(
 ) -> Result<Stream, ApiError> {
     let matchers = vec![equal(METRIC_NAME, &stream.base), equal(identity::CHECK, &stream.check)];
     let stored = TimeRange { start: range.start.saturating_sub(Ms(1)), end: range.end.saturating_add(CELL) };
-    let resolution = Resolution::Finest;
-    let selection = Selection { matchers, range: stored, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+    let selection = Selection { samples_max: SAMPLES_MAX, ..Selection::new(matchers, stored) };
     let mut out = Stream::default();
     let mut parts: BTreeMap<i64, [Option<f64>; 6]> = BTreeMap::new();
     cancel.each_series(&*app.backend.of(tenant), &selection, |series| {

@@ -109,11 +109,9 @@ pub(super) fn read(app: &App, wanted: &ColumnQuery, cancel: &Cancel) -> Result<S
 
 fn of_selector(app: &App, matchers: &[Matcher], wanted: &ColumnQuery, cancel: &Cancel) -> Result<Seconds, ApiError> {
     let selection = Selection {
-        matchers: matchers.to_vec(),
-        range: TimeRange { start: wanted.start - SECOND, end: wanted.end },
         samples_max: SAMPLES_MAX,
-        labels_only: false,
         resolution: Resolution::Width(0),
+        ..Selection::new(matchers.to_vec(), TimeRange { start: wanted.start - SECOND, end: wanted.end })
     };
     let mut out = Seconds { is_selector: true, ..Seconds::default() };
     let mut has_histograms = false;

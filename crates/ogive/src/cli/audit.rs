@@ -117,11 +117,8 @@ fn stopped(directories: &[PathBuf], since: WallMs) -> anyhow::Result<Vec<Entry>>
         Matcher::new(METRIC_NAME, MatchOp::Regex, format!("{METRIC}|{CONFIG_METRIC}")).map_err(anyhow::Error::msg)?,
     ];
     let selection = Selection {
-        matchers,
-        range: TimeRange { start: since, end: WallMs::MAX },
         samples_max: ENTRIES_MAX,
-        labels_only: false,
-        resolution: Default::default(),
+        ..Selection::new(matchers, TimeRange { start: since, end: WallMs::MAX })
     };
     let tenant = Tenant::default();
     let found = store.tenant(&tenant).select(&selection)?;

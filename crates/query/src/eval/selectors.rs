@@ -69,11 +69,9 @@ impl<'a> Evaluator<'a> {
     /// The request to the store for `selector` in `window`.
     pub(crate) fn selection(&self, selector: &VectorSelector, window: TimeRange, resolution: Resolution) -> Selection {
         Selection {
-            matchers: selector.matchers.clone(),
-            range: window,
             samples_max: self.options.samples_read_max,
-            labels_only: false,
             resolution,
+            ..Selection::new(selector.matchers.clone(), window)
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use ogive_hist::{Histogram, Scheme};
 use ogive_journal::SimulatedDisk;
 use ogive_model::{
-    Batch, HistogramValue, Kind, MatchOp, Resolution, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId,
-    Temporality, TimeRange, Value, Verdict,
+    Batch, HistogramValue, Kind, MatchOp, Sample, Select, Selection, SeriesDef, SeriesMeta, SourceId, Temporality,
+    TimeRange, Value, Verdict,
 };
 use ogive_store::{Audience, Options as StoreOptions};
 use proptest::prelude::*;
@@ -112,11 +112,8 @@ impl Rig {
     fn stored(&self, second: i64) -> Option<Histogram> {
         let end_ms = (EPOCH + second) * 1_000;
         let selection = Selection {
-            matchers: matchers(),
-            range: TimeRange::from_ms(end_ms - 1_000, end_ms),
             samples_max: 1_000_000,
-            labels_only: false,
-            resolution: Resolution::default(),
+            ..Selection::new(matchers(), TimeRange::from_ms(end_ms - 1_000, end_ms))
         };
         let series = self.store.select(&selection).unwrap();
         let values = series.into_iter().flat_map(|data| data.histograms.values);

@@ -233,7 +233,7 @@ impl Work {
     fn select(&self, tenant: &Tenant, matchers: Vec<Matcher>, range: TimeRange) -> anyhow::Result<Vec<SeriesData>> {
         // Only original samples, not cells of rollups.
         let resolution = Resolution::Width(0);
-        let selection = Selection { matchers, range, samples_max: SAMPLES_MAX, labels_only: false, resolution };
+        let selection = Selection { samples_max: SAMPLES_MAX, resolution, ..Selection::new(matchers, range) };
         Ok(self.door.backend.of(tenant).select(&selection)?)
     }
 

@@ -142,8 +142,7 @@ fn read_entry(block: &Block, entry: &Entry, selection: &Selection, budget: &mut 
 }
 
 fn selection(name: &str, range: TimeRange, samples_max: usize) -> Selection {
-    let matchers = vec![Matcher::new("__name__", MatchOp::Regex, name).unwrap()];
-    Selection { matchers, range, samples_max, labels_only: false, resolution: Default::default() }
+    Selection { samples_max, ..Selection::new(vec![Matcher::new("__name__", MatchOp::Regex, name).unwrap()], range) }
 }
 
 /// A selection and the bytes that it may charge.

@@ -380,13 +380,7 @@ impl Walk<'_> {
 
     /// The samples of the series inside `range`.
     pub(crate) fn read(&mut self, range: TimeRange) -> Result<Option<SeriesData>, Error> {
-        let whole = Selection {
-            matchers: Vec::new(),
-            range,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let whole = Selection::new(Vec::new(), range);
         self.reader.read(self.next, &whole, &mut Budget::new(usize::MAX))
     }
 }

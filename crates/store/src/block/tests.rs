@@ -21,13 +21,7 @@ fn write(disk: &dyn Disk, series: &[SeriesData]) -> Option<PathBuf> {
 }
 
 fn everything() -> Selection {
-    Selection {
-        matchers: Vec::new(),
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    }
+    Selection::new(Vec::new(), TimeRange::ALL)
 }
 
 fn select(block: &Block, selection: &Selection) -> Result<Vec<SeriesData>, Error> {
@@ -47,7 +41,7 @@ fn any_selection() -> impl Strategy<Value = Selection> {
     (proptest::collection::vec(any_matcher(), 0..3), range, any::<bool>()).prop_map(
         |(matchers, (start, length, all), labels_only)| {
             let range = if all { TimeRange::ALL } else { TimeRange::from_ms(start, start + length) };
-            Selection { matchers, range, samples_max: usize::MAX, labels_only, resolution: Default::default() }
+            Selection { labels_only, ..Selection::new(matchers, range) }
         },
     )
 }
@@ -369,13 +363,7 @@ fn a_range_between_two_samples_has_no_series() {
     let matchers = vec![Matcher::new("__name__", MatchOp::Equal, "requests_total").unwrap()];
     for (start_ms, end_ms, some) in [(2000, 3999, false), (1999, 3999, true), (2000, 4000, true), (0, 999, false)] {
         let range = TimeRange::from_ms(start_ms, end_ms);
-        let selection = Selection {
-            matchers: matchers.clone(),
-            range,
-            samples_max: 10,
-            labels_only: true,
-            resolution: Default::default(),
-        };
+        let selection = Selection { samples_max: 10, labels_only: true, ..Selection::new(matchers.clone(), range) };
         assert_eq!(select(&block, &selection).unwrap().len(), usize::from(some), "({start_ms}, {end_ms}]");
     }
 }

@@ -55,13 +55,7 @@ fn write(disk: &dyn Disk, source: &[SeriesData], effort: Effort) -> (PathBuf, u6
 }
 
 fn select(block: &Block, name: &str) -> Result<Vec<SeriesData>, Error> {
-    let selection = Selection {
-        matchers: vec![Matcher::new("__name__", MatchOp::Regex, name).unwrap()],
-        range: TimeRange::ALL,
-        samples_max: usize::MAX,
-        labels_only: false,
-        resolution: Default::default(),
-    };
+    let selection = Selection::new(vec![Matcher::new("__name__", MatchOp::Regex, name).unwrap()], TimeRange::ALL);
     block.select(&selection, &mut Budget::new(usize::MAX))
 }
 
@@ -139,13 +133,7 @@ fn a_search_skips_chunks_without_its_words() {
     let (path, _) = write(&disk, std::slice::from_ref(&log), Effort::Quick);
     let block = Block::open(&disk, &path).unwrap();
     let found = |words: Words| {
-        let selection = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::ALL,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let selection = Selection::new(Vec::new(), TimeRange::ALL);
         let mut budget = Budget::new(usize::MAX).with_words(Some(Arc::new(words)));
         let found = block.select(&selection, &mut budget).unwrap();
         found.first().map_or((0, false), |data| (data.texts.times.len(), data.texts.times.contains(&31_234)))
@@ -177,13 +165,7 @@ fn a_chunk_that_is_ruled_out_is_not_read_and_scrubbed_still() {
     disk.flip_bit(&path, bytes as usize / 2 * 8 / 2);
     let block = Block::open(&disk, &path).unwrap();
     let found = |word: &str| {
-        let selection = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::ALL,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let selection = Selection::new(Vec::new(), TimeRange::ALL);
         let mut budget = Budget::new(usize::MAX).with_words(Some(Arc::new(Words::Word(word.to_owned()))));
         block.select(&selection, &mut budget).map(|found| found.first().map_or(0, |data| data.texts.times.len()))
     };

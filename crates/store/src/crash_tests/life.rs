@@ -670,8 +670,7 @@ fn select(
     range: TimeRange,
     resolution: Resolution,
 ) -> Result<Vec<SeriesData>, SelectError> {
-    let matchers = Vec::new();
-    let selection = Selection { matchers, range, samples_max: usize::MAX, labels_only: false, resolution };
+    let selection = Selection { resolution, ..Selection::new(Vec::new(), range) };
     store.tenant(tenant).select(&selection)
 }
 

@@ -455,13 +455,7 @@ mod tests {
     }
 
     fn all(block: &Block) -> Vec<SeriesData> {
-        let all = Selection {
-            matchers: Vec::new(),
-            range: TimeRange::ALL,
-            samples_max: usize::MAX,
-            labels_only: false,
-            resolution: Default::default(),
-        };
+        let all = Selection::new(Vec::new(), TimeRange::ALL);
         block.select(&all, &mut Budget::new(usize::MAX)).unwrap()
     }
 

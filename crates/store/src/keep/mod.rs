@@ -325,11 +325,8 @@ impl Maintainer {
         for tombstone in view.manifest.tombstones.iter().filter(|tombstone| tombstone.concerns(meta)) {
             let end = tombstone.range.end.saturating_add(meta.resolution_ms.into());
             let selection = Selection {
-                matchers: tombstone.matchers.clone(),
-                range: TimeRange { end, ..tombstone.range },
-                samples_max: usize::MAX,
                 labels_only: true,
-                resolution: Default::default(),
+                ..Selection::new(tombstone.matchers.clone(), TimeRange { end, ..tombstone.range })
             };
             hit |= !block.select(&selection, &mut Budget::new(usize::MAX))?.is_empty();
         }
