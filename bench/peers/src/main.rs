@@ -158,6 +158,10 @@ fn now_ms() -> i64 {
     now.as_secs() as i64 * 1000
 }
 
+/// 3 s: what a server does once at its start, such as a first look of Ogive's detectors at the series that are there, is not
+/// the work's.
+const STARTED: Duration = Duration::from_secs(3);
+
 /// Starts a server of its own, sends the work, and looks at what it took; with a profile of it in a directory.
 fn measure(
     programs: &Programs,
@@ -170,6 +174,7 @@ fn measure(
     let directory = tempfile::tempdir()?;
     let lanes = load.requests(form, &format!("r{round}"), now_ms());
     let server = Server::start(peer, programs, &directory.path().join("data"))?;
+    std::thread::sleep(STARTED);
     let idle_memory = server.memory()?;
     let name = format!("{} {}", load.name(), form.name());
     let profile = profile.map(|directory| Profile::start(directory, &name, server.id())).transpose()?;
