@@ -192,9 +192,20 @@ fn measure(
     let found = if load.histograms() { load.samples() as f64 } else { shown(&server, load)? };
     anyhow::ensure!(found == load.samples() as f64, "{} holds {found} of {} samples", peer.name(), load.samples());
     let data = server.data.clone();
-    let bytes = server.final_bytes()?;
+    let (data_cpu, stored) = (server.cpu()?, server.store()?);
+    let stored_cpu = settled_cpu + stored.cpu.saturating_sub(data_cpu);
     let restart = restart(programs, peer, &data)?;
-    Ok(Figures { samples: load.samples(), series: load.series(), acked_cpu, settled_cpu, wall, memory, bytes, restart })
+    Ok(Figures {
+        samples: load.samples(),
+        series: load.series(),
+        acked_cpu,
+        settled_cpu,
+        stored_cpu,
+        wall,
+        memory,
+        bytes: stored.bytes,
+        restart,
+    })
 }
 
 /// As [`stored`], once it is everything: VictoriaMetrics shows seconds later what it took, on a busy machine many.

@@ -19,6 +19,8 @@ pub struct Figures {
     pub acked_cpu: Duration,
     /// And until nothing was left to do in the background.
     pub settled_cpu: Duration,
+    /// And until everything was written as it stays, as when the server ends.
+    pub stored_cpu: Duration,
     pub wall: Duration,
     /// Anonymous resident memory after the last acknowledgement, above that of the idle server.
     pub memory: u64,
@@ -35,6 +37,10 @@ impl Figures {
 
     fn settled_rate(&self) -> f64 {
         self.samples as f64 / self.settled_cpu.max(TICK).as_secs_f64()
+    }
+
+    fn stored_rate(&self) -> f64 {
+        self.samples as f64 / self.stored_cpu.max(TICK).as_secs_f64()
     }
 
     /// Processor time until nothing was left to do.
@@ -55,9 +61,10 @@ impl Display for Figures {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "{:.0} samples/CPU-s ({:.0} settled), {:.2} B/sample, {:.0} B of memory a series, {:.1} s, restart {:.2} CPU-s",
+            "{:.0} samples/CPU-s ({:.0} settled, {:.0} in blocks), {:.2} B/sample, {:.0} B of memory a series, {:.1} s, restart {:.2} CPU-s",
             self.rate(),
             self.settled_rate(),
+            self.stored_rate(),
             self.bytes_per_sample(),
             self.memory_per_series(),
             self.wall.as_secs_f64(),
@@ -88,9 +95,9 @@ impl Report {
         for load in loads {
             let _ = writeln!(out, "\n### {}: {}\n", load.name(), load.what());
             out.push_str(
-                "| server | samples per CPU-s | settled | bytes a sample | memory a series, B | restart, CPU-s |\n",
+                "| server | samples per CPU-s | settled | in blocks | bytes a sample | memory a series, B | restart, CPU-s |\n",
             );
-            out.push_str("|---|---|---|---|---|---|\n");
+            out.push_str("|---|---|---|---|---|---|---|\n");
             for (peer, form) in [
                 (Peer::Ogive, Form::Batch),
                 (Peer::Ogive, Form::RemoteWrite),
@@ -105,11 +112,12 @@ impl Report {
                     |value: fn(&Figures) -> f64, digits: usize| spread(rows.iter().map(|row| value(row)), digits);
                 let _ = writeln!(
                     out,
-                    "| {}, {} | {} | {} | {} | {} | {} |",
+                    "| {}, {} | {} | {} | {} | {} | {} | {} |",
                     peer.name(),
                     form.name(),
                     column(Figures::rate, 0),
                     column(Figures::settled_rate, 0),
+                    column(Figures::stored_rate, 0),
                     column(Figures::bytes_per_sample, 2),
                     column(Figures::memory_per_series, 0),
                     column(|row| row.restart.as_secs_f64(), 2),
@@ -132,11 +140,12 @@ impl Report {
                 let pairs = || ours.iter().zip(&theirs);
                 let _ = writeln!(
                     out,
-                    "\nogive, {} : {} = {}x samples per CPU-s, {}x settled, {}x bytes, {}x memory",
+                    "\nogive, {} : {} = {}x samples per CPU-s, {}x settled, {}x in blocks, {}x bytes, {}x memory",
                     form.name(),
                     peer.name(),
                     spread(pairs().map(|(a, b)| a.rate() / b.rate()), 2),
                     spread(pairs().map(|(a, b)| a.settled_rate() / b.settled_rate()), 2),
+                    spread(pairs().map(|(a, b)| a.stored_rate() / b.stored_rate()), 2),
                     spread(pairs().map(|(a, b)| a.bytes_per_sample() / b.bytes_per_sample()), 2),
                     spread(pairs().map(|(a, b)| a.memory_per_series() / b.memory_per_series()), 2),
                 );

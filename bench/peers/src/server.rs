@@ -185,29 +185,49 @@ impl Server {
         Ok(())
     }
 
-    /// Bytes of the data when everything is written in its final form. Ends the server.
-    pub fn final_bytes(self) -> anyhow::Result<u64> {
+    /// Has everything written as it stays: Ogive and VictoriaMetrics as when they end, Prometheus as when it compacts.
+    pub fn store(mut self) -> anyhow::Result<Stored> {
         match self.peer {
             Peer::Ogive => {
-                let data = self.data.clone();
-                self.terminate()?;
-                bytes_under(&data)
+                Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+                // Its figures stay until somebody waits for it.
+                while !self.has_ended()? {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                let cpu = self.cpu()?;
+                self.child.wait()?;
+                Ok(Stored { cpu, bytes: bytes_under(&self.data)? })
             }
             Peer::Prometheus => {
                 let (status, body) = self.post("/api/v1/admin/tsdb/snapshot")?;
                 anyhow::ensure!(status == 200, "snapshot: {body}");
-                bytes_under(&self.data.join("tsdb/snapshots"))
+                Ok(Stored { cpu: self.cpu()?, bytes: bytes_under(&self.data.join("tsdb/snapshots"))? })
             }
             Peer::Victoria => {
                 self.get("/internal/force_flush")?;
+                let cpu = self.cpu()?;
+                // For the bytes alone.
                 self.get("/internal/force_merge")?;
                 self.settle()?;
                 let data = self.data.clone();
                 self.terminate()?;
-                bytes_under(&data.join("vm"))
+                Ok(Stored { cpu, bytes: bytes_under(&data.join("vm"))? })
             }
         }
     }
+
+    fn has_ended(&self) -> anyhow::Result<bool> {
+        let stat = self.proc("stat")?;
+        Ok(stat.rsplit_once(')').context("stat has a name")?.1.trim_start().starts_with('Z'))
+    }
+}
+
+/// What a server has written in the end.
+pub struct Stored {
+    /// Processor time of the process until then.
+    pub cpu: Duration,
+    /// All files.
+    pub bytes: u64,
 }
 
 impl Drop for Server {
