@@ -133,10 +133,11 @@ test-live-long:
 	OGIVE_LIVE_LONG=1 cargo test --locked -p ogive-wire --test live_jvm --test live_cassandra
 
 # No server, no browser, no client to install: the libraries of the workspace and the page's own tests, without the
-# lives of a store that end in crashes, its longest tests.
+# longest tests of the store: its lives that end in crashes, and its limits at their value.
 test-quick: ui
 	@scripts/need cargo cc
-	cargo test --locked $(CRATES) --exclude ogive --exclude ogive-tidy --lib --quiet -- --skip crash_tests
+	cargo test --locked $(CRATES) --exclude ogive --exclude ogive-tidy --lib --quiet -- \
+		--skip crash_tests --skip limit_tests
 	cargo test --locked -p ogive-tidy --quiet
 	cd ui && npm test
 

@@ -125,9 +125,8 @@ fn get_one(bytes: &[u8]) -> Result<RoaringBitmap, Broken> {
 }
 
 #[cfg(test)]
-mod tests {
+mod limit_tests {
     use super::*;
-    use proptest::prelude::*;
 
     /// The reader's limit was not the writer's: a block of more labels was written, and then no start could read it.
     #[test]
@@ -150,6 +149,12 @@ mod tests {
         assert!(problem.contains("at most 67108864"), "{problem}");
         assert!(matches!(check(LABELS_MAX + 1), Err(Error::Refused { .. })));
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
     proptest! {
         #[test]
