@@ -1,7 +1,10 @@
-//! Words that documents avoid: the glossary lists them, each with what to write instead.
+//! The prose of documents: lines that are not too long, and words that it avoids. The glossary lists those, each with
+//! what to write instead.
 
 /// The heading in the glossary below which the table stands.
 const HEADING: &str = "## Words to avoid";
+/// As of lines of code.
+pub const LINE_MAX: usize = 120;
 
 /// The first column of the table of words to avoid, in lower case.
 ///
@@ -16,25 +19,35 @@ pub fn avoided(glossary: &str) -> Vec<String> {
     words
 }
 
+/// The lines of `text` that are not in a block of code, with their numbers from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        is_code ^= line.trim_start().starts_with("```");
+        !is_code && !line.starts_with("    ")
+    })
+}
+
+/// The lines of prose in `text` with more than [`LINE_MAX`] characters, as `line: length`. Tables and headings cannot
+/// be broken.
+#[must_use]
+pub fn long_lines(text: &str) -> Vec<String> {
+    let breakable = prose(text).filter(|(_, line)| !line.trim_start().starts_with(['|', '#']));
+    let long = breakable.map(|(at, line)| (at, line.chars().count())).filter(|(_, length)| *length > LINE_MAX);
+    long.map(|(at, length)| format!("{at}: {length} characters")).collect()
+}
+
 /// Each avoided word in the prose of `text`, as `line: word`; code between backticks and in blocks is left out.
 #[must_use]
 pub fn findings(text: &str, avoided: &[String]) -> Vec<String> {
     let mut found = Vec::new();
-    let mut is_code = false;
-    for (at, line) in text.lines().enumerate() {
-        is_code ^= line.trim_start().starts_with("```");
-        if is_code || line.starts_with("    ") {
-            continue;
-        }
+    for (at, line) in prose(text) {
         let prose = line.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
         let words: Vec<&str> =
             prose.split(|one: char| !one.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
         let prose = format!(" {} ", words.join(" "));
         found.extend(
-            avoided
-                .iter()
-                .filter(|word| prose.contains(&format!(" {word} ")))
-                .map(|word| format!("{}: {word}", at + 1)),
+            avoided.iter().filter(|word| prose.contains(&format!(" {word} "))).map(|word| format!("{at}: {word}")),
         );
     }
     found
@@ -53,5 +66,12 @@ mod tests {
         assert_eq!(avoided, ["told", "under way"]);
         let text = "It was Told.\n\n    told in a block\n`told` and untold\nrequests under\nrequests, under way.\n```\ntold\n```\n";
         assert_eq!(findings(text, &avoided), ["1: told", "6: under way"]);
+    }
+
+    #[test]
+    fn lines_of_prose_are_long_above_the_limit() {
+        let (fits, long) = ("µ".repeat(LINE_MAX), "µ".repeat(LINE_MAX + 1));
+        let text = format!("{fits}\n{long}\n    {long}\n| {long} |\n# {long}\n```\n{long}\n```\n- {fits}\n");
+        assert_eq!(long_lines(&text), ["2: 121 characters", "9: 122 characters"]);
     }
 }
