@@ -1,6 +1,7 @@
-//! Embeds the built page and the book: `ui/dist` becomes a table of files, and `ui/book/dist` the same below `docs/`. Without them the
-//! page says how to build it, and `docs/` says where the documentation is, so that the binary and its tests need no Node and no mdbook.
-//! Text of 1 KiB and more is embedded compressed by gzip, the one encoding that every browser accepts.
+//! Embeds the built page and the book: `ui/dist` becomes a table of files, and `ui/book/dist` the same below `docs/`.
+//! Without them the page says how to build it, and `docs/` says where the documentation is, so that the binary and its
+//! tests need no Node and no mdbook. Text of 1 KiB and more is embedded compressed by gzip, the one encoding that every
+//! browser accepts.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,8 +1,9 @@
 //! Two builds of Ogive beside each other: is one of them slower?
 //!
-//! In each round both take the same work, the one first that was second before, so that a busy moment meets both. What is compared is
-//! the ratio of a round; their geometric mean has an interval of confidence by Student's distribution over their logarithms, which
-//! holds for ratios that scatter evenly. A work of which the interval lies above the limit is named, and ends it with an error.
+//! In each round both take the same work, the one first that was second before, so that a busy moment meets both. What
+//! is compared is the ratio of a round; their geometric mean has an interval of confidence by Student's distribution
+//! over their logarithms, which holds for ratios that scatter evenly. A work of which the interval lies above the limit
+//! is named, and ends it with an error.
 
 use std::path::{Path, PathBuf};
 

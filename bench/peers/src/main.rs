@@ -1,9 +1,9 @@
-//! Ogive beside Prometheus and VictoriaMetrics: the same samples to each, one after the other in turns, and what it cost
-//! the server's process.
+//! Ogive beside Prometheus and VictoriaMetrics: the same samples to each, one after the other in turns, and what it
+//! cost the server's process.
 //!
-//! `make bench-peers`, or `cargo run --release --manifest-path bench/peers/Cargo.toml -- --help`. Processor time is that of
-//! the server's process alone, user and system, from outside; so a busy machine moves it far less than a wall clock.
-//! Ogive acknowledges after fsync; Prometheus after a write, VictoriaMetrics before one.
+//! `make bench-peers`, or `cargo run --release --manifest-path bench/peers/Cargo.toml -- --help`. Processor time is
+//! that of the server's process alone, user and system, from outside; so a busy machine moves it far less than a wall
+//! clock. Ogive acknowledges after fsync; Prometheus after a write, VictoriaMetrics before one.
 
 mod data;
 mod guard;
@@ -62,11 +62,12 @@ struct Options {
     /// Keep the data of queries in this directory, and take what an earlier run left there.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Write where Ogive's processor time went, by workload or query, as folded stacks into this directory. Needs `perf`,
-    /// whose own work is not in the figures but on the same processors.
+    /// Write where Ogive's processor time went, by workload or query, as folded stacks into this directory. Needs
+    /// `perf`, whose own work is not in the figures but on the same processors.
     #[arg(long, value_name = "DIR")]
     profile: Option<PathBuf>,
-    /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and is gone.
+    /// Instead: kill -9 each server after this many seconds of the first workload and count what was acknowledged and
+    /// is gone.
     #[arg(long, value_name = "SECONDS")]
     kill: Option<f64>,
     /// A file of what a server measured of itself, for the recorded workloads.
@@ -158,8 +159,8 @@ fn now_ms() -> i64 {
     now.as_secs() as i64 * 1000
 }
 
-/// 3 s: what a server does once at its start, such as a first look of Ogive's detectors at the series that are there, is not
-/// the work's.
+/// 3 s: what a server does once at its start, such as a first look of Ogive's detectors at the series that are there,
+/// is not the work's.
 const STARTED: Duration = Duration::from_secs(3);
 
 /// Starts a server of its own, sends the work, and looks at what it took; with a profile of it in a directory.

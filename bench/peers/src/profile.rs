@@ -64,8 +64,8 @@ impl Profile {
     }
 }
 
-/// What `perf script` prints, a line for each different stack, outermost first, with how often it was seen. A frame with
-/// less than a [`PART`]th of the samples counts as its caller, which keeps the file small.
+/// What `perf script` prints, a line for each different stack, outermost first, with how often it was seen. A frame
+/// with less than a [`PART`]th of the samples counts as its caller, which keeps the file small.
 fn folded(script: &str) -> String {
     let mut stacks: BTreeMap<String, usize> = BTreeMap::new();
     for sample in script.split("\n\n") {

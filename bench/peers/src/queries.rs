@@ -2,7 +2,8 @@
 //!
 //! Each server gets the same remote write requests, is restarted, and answers each query in turn with the others: a
 //! repeat asks every server, so a busy moment of the machine meets all. Processor time is that of the server's process,
-//! less what it uses when nobody asks; the kernel counts it in steps of 10 ms, so cheap queries are asked many times a repeat.
+//! less what it uses when nobody asks; the kernel counts it in steps of 10 ms, so cheap queries are asked many times a
+//! repeat.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,8 @@ use crate::work::{Load, WORKS};
 /// A day in steps of 30 s.
 const STEPS: usize = 2_880;
 const STEP_MS: i64 = 30_000;
-/// Samples of one series in a row of a request: ten minutes. More would be refused by servers that take no late samples.
+/// Samples of one series in a row of a request: ten minutes. More would be refused by servers that take no late
+/// samples.
 const RUN: usize = 20;
 
 /// A query, how often it is asked in a repeat, and who has the data for it.
@@ -269,8 +271,8 @@ fn load(server: Server, now_ms: i64, scale: f64) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// All floats; ten minutes of each series follow each other, so that all go through the day together. One lane: of two, one might run
-/// ahead by more than the hour that Prometheus takes late samples for.
+/// All floats; ten minutes of each series follow each other, so that all go through the day together. One lane: of two,
+/// one might run ahead by more than the hour that Prometheus takes late samples for.
 fn floats(count: usize, now_ms: i64) -> Vec<Request> {
     let begin = now_ms - (STEPS as i64 - 1) * STEP_MS;
     let shapes = [(Shape::Gauge, "bench_gauge"), (Shape::Counter, "bench_counter_total")];

@@ -17,8 +17,8 @@ use crate::server;
 
 /// Time that is asked for at once: an answer holds at most a million samples.
 const SLICE_MS: i64 = 60_000;
-/// Servers that the recording stands for: each sends the same, under an `instance` of its own. One server's hour alone is
-/// over in a few clock ticks.
+/// Servers that the recording stands for: each sends the same, under an `instance` of its own. One server's hour alone
+/// is over in a few clock ticks.
 const SERVERS: usize = 20;
 /// Samples of a series that follow each other in a request: a sender that collects for ten seconds.
 const RUN_MS: i64 = 10_000;

@@ -96,7 +96,8 @@ impl Out {
         self.close_if_full();
     }
 
-    /// The series' number in the open batch: declared in the first of its lane that has it, named by identity in the others.
+    /// The series' number in the open batch: declared in the first of its lane that has it, named by identity in the
+    /// others.
     fn declare(&mut self, at: usize, labels: &[(String, String)], meta: &SeriesMeta) -> u32 {
         let (sequence, source) = (self.requests.len() as u64, SourceId(1 + self.lane as u128));
         let batch = self.batch.get_or_insert_with(|| Batch { source, sequence, ..Batch::default() });

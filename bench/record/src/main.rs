@@ -1,7 +1,9 @@
-//! What does one record cost beside other libraries, on streams that are kind to none: log-normal, mixed, constant, spread over all
-//! magnitudes, and one hundred recorders in turn? And a merge, four quantiles, and a thousand sparse merges?
+//! What does one record cost beside other libraries, on streams that are kind to none: log-normal, mixed, constant,
+//! spread over all magnitudes, and one hundred recorders in turn? And a merge, four quantiles, and a thousand sparse
+//! merges?
 //!
-//! The first of each table is Ogive's; a ratio above 1 is how many times its time another takes. `ROUNDS=n` for more rounds.
+//! The first of each table is Ogive's; a ratio above 1 is how many times its time another takes. `ROUNDS=n` for more
+//! rounds.
 
 #[path = "../../../crates/hist/benches/common/streams.rs"]
 mod streams;

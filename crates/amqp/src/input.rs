@@ -1,13 +1,13 @@
 //! Queues whose messages are batches, as `POST /v1/batch` takes them: FlatBuffers or JSON by their content type.
 //!
-//! Invariants: a message is acknowledged when its batch is durable, or when it can never be: then it is rejected, so that a
-//! dead-letter exchange gets it, and counted by reason. Batches go to the store in the order of the queue. What is durable up to
-//! some message is acknowledged with one word, and nobody waits until that word is on the wire.
+//! Invariants: a message is acknowledged when its batch is durable, or when it can never be: then it is rejected, so
+//! that a dead-letter exchange gets it, and counted by reason. Batches go to the store in the order of the queue. What
+//! is durable up to some message is acknowledged with one word, and nobody waits until that word is on the wire.
 //! Threads: a task for each queue, with a channel of its own; those of one input share a connection, and end together.
 //! Limits: `prefetch` messages of a queue are in flight, and fewer of large ones ([`Room`]); the server holds the rest.
-//! Failure: a server that does not answer, or a connection that is lost without a word to its consumers ([`WATCH`]), is connected
-//! to again. A store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`]; no message is lost
-//! meanwhile: the queue waits.
+//! Failure: a server that does not answer, or a connection that is lost without a word to its consumers ([`WATCH`]), is
+//! connected to again. A store that is busy is tried again after [`AGAIN`], one that is full or failing after
+//! [`AGAIN_FULL`]; no message is lost meanwhile: the queue waits.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -186,7 +186,8 @@ impl Reading {
         }
     }
 
-    /// What comes first: a word is out, the oldest messages are done with, the store may take more, or another message is there.
+    /// What comes first: a word is out, the oldest messages are done with, the store may take more, or another message
+    /// is there.
     async fn next(&mut self, messages: &mut Consumer) -> Event {
         std::future::poll_fn(|context| {
             if let Some(word) = self.words.front_mut()
@@ -243,7 +244,8 @@ impl Reading {
         self.in_flight.push_back(DeliveryInProgress { tag, taken: Box::pin(std::future::ready(taken)) });
     }
 
-    /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no room.
+    /// Hands a batch to the store; what becomes of it is reported later. Those behind it wait while the store has no
+    /// room.
     fn offer(&mut self, tag: u64, batch: Batch, frame: Vec<u8>) {
         let mut requested: Future<Result<(), Refusal>> = Box::pin(ask(self.door.clone(), batch, frame.clone()));
         match look(&mut requested) {

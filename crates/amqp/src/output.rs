@@ -1,10 +1,11 @@
 //! An exchange that takes batches: each is sent when the server has confirmed it.
 //!
-//! Invariants: messages are persistent and mandatory; one that the server returns, as no queue takes it, was not sent. What is not
-//! confirmed in time is sent again and may be there twice: its (source, sequence) makes it count once. Messages go in their order.
+//! Invariants: messages are persistent and mandatory; one that the server returns, as no queue takes it, was not sent.
+//! What is not confirmed in time is sent again and may be there twice: its (source, sequence) makes it count once.
+//! Messages go in their order.
 //! Limits: [`WINDOW`] messages or [`WINDOW_BYTES`] wait for their confirmation.
-//! Failure: a server that has blocked its publishers (memory or disk alarm) is waited for, however long; one that is silent
-//! otherwise is given up after the publisher's patience, and the connection with it.
+//! Failure: a server that has blocked its publishers (memory or disk alarm) is waited for, however long; one that is
+//! silent otherwise is given up after the publisher's patience, and the connection with it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -40,8 +41,8 @@ pub struct Output {
     pub routing_key: String,
     /// Make the queue of that name when it is not there; durable.
     pub declare: bool,
-    /// Neither persistent nor confirmed: a message is sent when it is written to the connection. It may be lost; what this costs less is
-    /// what a benchmark asks for.
+    /// Neither persistent nor confirmed: a message is sent when it is written to the connection. It may be lost; what
+    /// this costs less is what a benchmark asks for.
     pub is_transient: bool,
 }
 
@@ -85,8 +86,8 @@ impl Publisher {
         Ok(other)
     }
 
-    /// Sends batches and waits until all are confirmed. The number of those from the first on that are, and why not all. `tell` hears that the
-    /// server is blocked.
+    /// Sends batches and waits until all are confirmed. The number of those from the first on that are, and why not
+    /// all. `tell` hears that the server is blocked.
     pub async fn publish<'a, F: AsRef<[u8]> + Send + 'a>(
         &mut self,
         frames: impl Iterator<Item = F>,

@@ -1,7 +1,7 @@
 //! Where an AMQP server is, who asks, and whom it and we believe.
 //!
-//! Invariants: a password stands in the address or in a file, and in no text that is printed. Files are read for each connection, so that
-//! a new password or certificate counts from the next one on.
+//! Invariants: a password stands in the address or in a file, and in no text that is printed. Files are read for each
+//! connection, so that a new password or certificate counts from the next one on.
 //! Limits: a server that says nothing for twice [`HEARTBEAT_SECONDS`] is gone, and one that answers no request within
 //! [`ANSWER_WITHIN`]. A frame has [`FRAME_BYTES_MAX`], a message as many frames as it needs.
 
@@ -17,12 +17,12 @@ use ogive_outgoing::{Files, Secret};
 /// 10 s: a line that was cut is found within 20; unless the address says `?heartbeat=`.
 const HEARTBEAT_SECONDS: u16 = 10;
 
-/// 30 s, before there are heartbeats and for each request after it: RabbitMQ itself gives a client 10 s for its handshake. A server
-/// that is killed while it starts may leave a request without an answer and without an error.
+/// 30 s, before there are heartbeats and for each request after it: RabbitMQ itself gives a client 10 s for its
+/// handshake. A server that is killed while it starts may leave a request without an answer and without an error.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// 128 KiB, as RabbitMQ proposes. The library has room for some frames in memory at once, so a server that sets no limit, or 4 GiB, must
-/// not have its way.
+/// 128 KiB, as RabbitMQ proposes. The library has room for some frames in memory at once, so a server that sets no
+/// limit, or 4 GiB, must not have its way.
 const FRAME_BYTES_MAX: u32 = 128 << 10;
 
 /// See the module.

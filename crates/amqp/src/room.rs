@@ -1,7 +1,8 @@
-//! How many messages of a queue are in flight at once: as many as are allowed, and fewer of large ones, as the server counts messages and
-//! not bytes.
+//! How many messages of a queue are in flight at once: as many as are allowed, and fewer of large ones, as the server
+//! counts messages and not bytes.
 
-/// 32 MiB of messages of all queues of a connection, about: what is decoded and written of them takes some times as much.
+/// 32 MiB of messages of all queues of a connection, about: what is decoded and written of them takes some times as
+/// much.
 const BYTES: f64 = (32 << 20) as f64;
 /// 32 messages are enough to know how large they are.
 const FIRST: u16 = 32;

@@ -16,11 +16,11 @@ use ogive_model::{SourceId, WallMs};
 use crate::bytes::{Fields, put_i64, put_u32, put_u64};
 use crate::{Error, Gap, Ranges};
 
-/// 65,536 ranges of 16 bytes: 1 MiB. Normally there are as many as lanes and connections; beyond the limit the highest are
-/// left out, and their records are sent again.
+/// 65,536 ranges of 16 bytes: 1 MiB. Normally there are as many as lanes and connections; beyond the limit the highest
+/// are left out, and their records are sent again.
 pub const RANGES_MAX: usize = 1 << 16;
-/// 64 gaps wait: one for each reason and tenant, of a dozen tenants. Beyond that a new one is merged into the last, unless that was made
-/// by an earlier process.
+/// 64 gaps wait: one for each reason and tenant, of a dozen tenants. Beyond that a new one is merged into the last,
+/// unless that was made by an earlier process.
 pub(crate) const GAPS_MAX: usize = 64;
 /// 4,096 gaps are read: those beyond [`GAPS_MAX`] are one for each restart while the destination is unreachable.
 pub(crate) const GAPS_READ_MAX: usize = 4_096;
@@ -70,7 +70,8 @@ pub struct Cursor {
     pub gap_time: WallMs,
     /// Totals of what was dropped.
     pub totals: GapTotals,
-    /// Positions that were sent without a response: the destination may have them. Those that are done need not be in it.
+    /// Positions that were sent without a response: the destination may have them. Those that are done need not be in
+    /// it.
     pub doubted: Ranges,
 }
 
@@ -112,8 +113,8 @@ impl Cursor {
         Ok(disk.replace(path, &bytes)?)
     }
 
-    /// This cursor in a file of `bytes_max` bytes where it has `bytes`: the oldest gaps count their series and do not name
-    /// them. Nothing is left out of the sums.
+    /// This cursor in a file of `bytes_max` bytes where it has `bytes`: the oldest gaps count their series and do not
+    /// name them. Nothing is left out of the sums.
     fn shortened(&self, bytes_max: usize, mut bytes: usize) -> Self {
         let mut out = self.clone();
         for QueuedGap { gap, .. } in &mut out.gaps {
@@ -285,8 +286,9 @@ mod tests {
         }
     }
 
-    /// A destination was away over so many restarts that the file of its gaps became larger than what is read, and no start
-    /// took it. Now the oldest gaps are recorded without their series before that, and one gap too many is not written.
+    /// A destination was away over so many restarts that the file of its gaps became larger than what is read, and no
+    /// start took it. Now the oldest gaps are recorded without their series before that, and one gap too many is not
+    /// written.
     #[test]
     fn what_is_not_read_again_is_not_written() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("d/dc1.cursor"));

@@ -112,8 +112,9 @@ pub struct Delivery {
     live_requests: BTreeMap<u64, usize>,
     /// Records to retry.
     retry: Retry,
-    /// How many records that failed repeatedly go in one request: one, and one more for each that is accepted since one failed. Records
-    /// that failed because the destination was unreachable are then soon delivered, and one that is never accepted affects few others.
+    /// How many records that failed repeatedly go in one request: one, and one more for each that is accepted since one
+    /// failed. Records that failed because the destination was unreachable are then soon delivered, and one that is
+    /// never accepted affects few others.
     slow_together: usize,
     live_next: u64,
     /// The records of a segment that are to be sent, and the positions that were read.
@@ -270,8 +271,8 @@ impl Delivery {
         Ok(Vec::new())
     }
 
-    /// Collects the records of a request, which `next` returns with how often each failed. A record that no longer fits is the
-    /// first of the next request.
+    /// Collects the records of a request, which `next` returns with how often each failed. A record that no longer fits
+    /// is the first of the next request.
     fn gather(
         &mut self,
         most: Most,
@@ -352,7 +353,8 @@ impl Delivery {
         None
     }
 
-    /// `from`: where the search for records of one request continues, so that it does not pass repeatedly over those in flight.
+    /// `from`: where the search for records of one request continues, so that it does not pass repeatedly over those in
+    /// flight.
     fn next_backlog(
         &mut self,
         board: &Board,
@@ -486,7 +488,8 @@ impl Delivery {
             last.merge(gap).expect("they are of one tenant and reason");
             return;
         }
-        // One for each restart while the destination is unreachable: the last of them may have arrived, and is in doubt.
+        // One for each restart while the destination is unreachable: the last of them may have arrived, and is in
+        // doubt.
         if self.cursor.gaps.len() >= GAPS_READ_MAX
             && let Some(QueuedGap { gap: mut last, .. }) = self.cursor.gaps.pop_back()
         {
@@ -527,7 +530,8 @@ impl Delivery {
         }
     }
 
-    /// It is to be sent again, because there was no response, or no useful one. `in_doubt`: the destination may have it.
+    /// It is to be sent again, because there was no response, or no useful one. `in_doubt`: the destination may have
+    /// it.
     pub fn failed(&mut self, job: Job, in_doubt: bool) {
         if let Job::Record(Entry { position, .. }, _) = &job
             && in_doubt

@@ -18,13 +18,15 @@ use ogive_model::{MonoNs, Ns};
 const PAUSE_FIRST: Ns = Ns(100_000_000);
 /// 5 s: a cluster that is unreachable for days costs one attempt in that time, and is noticed within it.
 const PAUSE_LAST: Ns = Ns::from_secs(5);
-/// 2 minutes for an address that never answered while others of its name do: most often of an address family without a route.
+/// 2 minutes for an address that never answered while others of its name do: most often of an address family without a
+/// route.
 const PAUSE_STRANGER: Ns = Ns::from_secs(120);
 /// 60 s: whatever delay it requests, an address is tried again then.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// A sixteenth of its share is left to the busiest.
 const WEIGHT_MIN: f64 = 1.0 / 16.0;
-/// 10 s restore the full weight: long compared with a pause, short compared with how long a person waits for a server to be used again.
+/// 10 s restore the full weight: long compared with a pause, short compared with how long a person waits for a server
+/// to be used again.
 const RECOVERY: Ns = Ns::from_secs(10);
 /// 10 s, as in the peak EWMA of Finagle and Linkerd: the average loses a factor of e in that time. An answer of 5 s
 /// among answers of 2 ms is forgotten in about a minute.
@@ -157,7 +159,8 @@ impl Endpoints {
         &self.all
     }
 
-    /// Chooses the address for the next request; returns its number for [`Endpoints::ended`] and the target. `Err`: none before that instant.
+    /// Chooses the address for the next request; returns its number for [`Endpoints::ended`] and the target. `Err`:
+    /// none before that instant.
     ///
     /// # Errors
     /// The first instant at which an address is available.

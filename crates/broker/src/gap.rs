@@ -21,7 +21,8 @@ pub const GAP_METRIC: &str = "ogive_gap";
 pub const GAP_SAMPLES_METRIC: &str = "ogive_gap_samples";
 /// 500 series of some 200 bytes: a text of 100 KiB, a tenth of the limit for a text.
 pub const GAP_SERIES_MAX: usize = 500;
-/// 50,000 series are distinguished while a segment is counted: 20 MB. Samples of further ones are counted under other series.
+/// 50,000 series are distinguished while a segment is counted: 20 MB. Samples of further ones are counted under other
+/// series.
 const BUILDER_SERIES_MAX: usize = 50_000;
 /// 1 KiB of a series' labels: longer ones are truncated.
 const LABELS_BYTES_MAX: usize = 1 << 10;
@@ -36,7 +37,8 @@ pub enum GapReason {
     SpoolAge = 1,
     /// Their bytes in the spool are bad.
     Corrupt = 2,
-    /// The spool no longer has them: something else removed its files, or the destination was not configured at the time.
+    /// The spool no longer has them: something else removed its files, or the destination was not configured at the
+    /// time.
     Missing = 3,
     /// The destination refused the batch for good.
     Refused = 4,

@@ -50,7 +50,8 @@ fn prepared(batch: Batch) -> Prepared {
 struct World {
     next: u64,
     acknowledged: BTreeSet<u64>,
-    /// Of each destination: the batches that it was sent, the gaps by number, and whether a gap may be of more than it says.
+    /// Of each destination: the batches that it was sent, the gaps by number, and whether a gap may be of more than it
+    /// says.
     delivered: [BTreeSet<u64>; 2],
     gaps: [BTreeMap<u64, Batch>; 2],
 }
@@ -425,8 +426,8 @@ fn drain(broker: &mut Broker, disk: &dyn Disk, now: WallMs) -> Vec<u64> {
     got
 }
 
-/// A server answered 500 to one batch, and nothing but that batch was sent to it any more: it was the oldest of what was to be sent
-/// again, always. What fails waits longer each time, and everything else goes past it.
+/// A server answered 500 to one batch, and nothing but that batch was sent to it any more: it was the oldest of what
+/// was to be sent again, always. What fails waits longer each time, and everything else goes past it.
 #[test]
 fn a_batch_that_always_fails_holds_up_no_other() {
     let disk = SimulatedDisk::new(6);
@@ -495,7 +496,8 @@ fn many_that_fail_leave_every_second_request_to_the_others() {
     assert!(requests <= 3 * others + 1, "{requests} requests for {others} records");
 }
 
-/// A queue's server that came back after a minute got what had waited one by one, each with the confirmation of its own.
+/// A queue's server that came back after a minute got what had waited one by one, each with the confirmation of its
+/// own.
 #[test]
 fn what_failed_while_nobody_was_there_is_soon_through_when_somebody_is() {
     let disk = SimulatedDisk::new(11);
@@ -542,7 +544,8 @@ fn a_gap_that_always_fails_holds_up_no_batch() {
     assert!(tries > 20, "alone it need not wait: {tries}");
 }
 
-/// Somebody removed a file of the spool: what was in it was asked for again and again, in silence, and nothing behind it was sent.
+/// Somebody removed a file of the spool: what was in it was asked for again and again, in silence, and nothing behind
+/// it was sent.
 #[test]
 fn a_segment_that_somebody_removed_is_reported_as_a_gap() {
     let disk = SimulatedDisk::new(7);
@@ -586,7 +589,8 @@ fn a_segment_that_cannot_be_read_is_gone_past_and_given_up_at_a_limit() {
     assert_eq!(reported, [(GapReason::Corrupt, count)]);
 }
 
-/// A batch came with a sample that breaks a rule: its sender was notified, and the destination said the same of it. That is no gap.
+/// A batch came with a sample that breaks a rule: its sender was notified, and the destination said the same of it.
+/// That is no gap.
 #[test]
 fn what_its_sender_knows_to_be_refused_is_no_gap() {
     let disk = SimulatedDisk::new(9);
@@ -604,8 +608,9 @@ fn what_its_sender_knows_to_be_refused_is_no_gap() {
     assert_eq!((broker.deliveries[0].totals().gaps, broker.deliveries[0].totals().samples), (1, 1));
 }
 
-/// Whoever knew the source of another tenant's sender could use its numbers first, and its series by their identity: the broker
-/// answered the sender's batch as a duplicate, and completed a stranger's with the labels of the sender's series.
+/// Whoever knew the source of another tenant's sender could use its numbers first, and its series by their identity:
+/// the broker answered the sender's batch as a duplicate, and completed a stranger's with the labels of the sender's
+/// series.
 #[test]
 fn one_tenant_uses_neither_numbers_nor_series_of_another() {
     let mut broker = Broker::open(&SimulatedDisk::new(10)).unwrap();
@@ -634,8 +639,8 @@ fn one_tenant_uses_neither_numbers_nor_series_of_another() {
     assert!(append(of("team-a", naming), true).is_ok());
 }
 
-/// A destination that was killed with requests in flight had stored them, and the gap counted them as missing: of the samples of a gap
-/// those that may have arrived are known, also after the broker itself was killed.
+/// A destination that was killed with requests in flight had stored them, and the gap counted them as missing: of the
+/// samples of a gap those that may have arrived are known, also after the broker itself was killed.
 #[test]
 fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
     for is_restarted in [false, true] {
@@ -661,7 +666,8 @@ fn what_was_sent_without_an_answer_is_in_doubt_also_after_a_restart() {
         };
         jobs.sort_by_key(position);
         let mut jobs = jobs.into_iter();
-        // Three without an answer, of which one is acknowledged later; two that were not taken for sure; the rest is on its way.
+        // Three without an answer, of which one is acknowledged later; two that were not taken for sure; the rest is on
+        // its way.
         let (first, second, third) = (jobs.next().unwrap(), jobs.next().unwrap(), jobs.next().unwrap());
         let delivery = &mut broker.deliveries[1];
         for job in [first, second.clone(), third] {

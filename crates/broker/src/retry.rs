@@ -2,7 +2,8 @@
 //!
 //! Invariants: a record that fails again and again does not hold up others: after [`TRIES`] it is sent apart from the
 //! rest, alone until one of its kind is accepted, and only after twice as many other requests as the last time, unless
-//! there is nothing else to send. All that fail together get at most every second request while there is something else.
+//! there is nothing else to send. All that fail together get at most every second request while there is something
+//! else.
 //! Limits: beyond [`BYTES_MAX`] or [`RECORDS_MAX`] nothing new is started, so an unreachable destination does not fill
 //! the memory.
 

@@ -402,7 +402,8 @@ impl Spool {
         if is_due { self.rotate() } else { Ok(()) }
     }
 
-    /// Removes the segments in which every record is before `position`. Any destination that needs one of them must have reported so.
+    /// Removes the segments in which every record is before `position`. Any destination that needs one of them must
+    /// have reported so.
     ///
     /// # Errors
     /// Those of the disk; the next call tries again.

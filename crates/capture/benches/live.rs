@@ -1,8 +1,10 @@
-//! What does a packet cost on its way from the kernel through the parser: in the ring, and by `recvfrom`, under wrk's load on nginx?
+//! What does a packet cost on its way from the kernel through the parser: in the ring, and by `recvfrom`, under wrk's
+//! load on nginx?
 //!
-//! `cargo bench -p ogive-capture --bench live` (as root); `-- 256,256,5` also tries a ring of 256 blocks of 256 KiB that are handed over
-//! after 5 ms. Each way also runs without the parser, which shows what the way alone costs. Both sides run in turn under the same load, on a thread whose CPU time the
-//! scheduler counts; both let the kernel pass one port and loopback's packets once.
+//! `cargo bench -p ogive-capture --bench live` (as root); `-- 256,256,5` also tries a ring of 256 blocks of 256 KiB
+//! that are handed over after 5 ms. Each way also runs without the parser, which shows what the way alone costs. Both
+//! sides run in turn under the same load, on a thread whose CPU time the scheduler counts; both let the kernel pass one
+//! port and loopback's packets once.
 #![allow(unsafe_code, reason = "the other side is a bare packet socket")]
 
 #[path = "../tests/common/mod.rs"]

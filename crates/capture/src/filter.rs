@@ -1,7 +1,7 @@
 //! A classic BPF program that passes the TCP and UDP packets of some ports.
 //!
-//! It sees Ethernet frames: IPv4, IPv6, and VLAN tags that the card left in place. What it cannot distinguish it passes: fragments, tagged
-//! frames and IPv6 with extension headers.
+//! It sees Ethernet frames: IPv4, IPv6, and VLAN tags that the card left in place. What it cannot distinguish it
+//! passes: fragments, tagged frames and IPv6 with extension headers.
 
 /// Ports of one filter: a jump reaches 255 instructions, and a port takes two.
 pub const MAX_PORTS: usize = 48;

@@ -1,7 +1,8 @@
 //! A `TPACKET_V3` ring: the kernel fills blocks of packets, the reader walks them where they lie and gives them back.
 //!
-//! Invariants: a block is read only while its status says that it is the reader's, and given back after the last frame of it was
-//! visited; every offset in it is checked against the block. See packet(7) and Documentation/networking/packet_mmap.rst.
+//! Invariants: a block is read only while its status says that it is the reader's, and given back after the last frame
+//! of it was visited; every offset in it is checked against the block. See packet(7) and
+//! Documentation/networking/packet_mmap.rst.
 #![allow(unsafe_code, reason = "the fence: sockets, their options and a mapping shared with the kernel")]
 
 use std::ffi::{CString, c_int, c_void};
@@ -24,8 +25,9 @@ pub struct Shape {
 }
 
 impl Default for Shape {
-    /// 64 MiB, which held 1,000 connections at full speed without a drop, in blocks of 256 KiB. A block that is handed over after 20 ms is
-    /// used up however little it contains: with few packets, 256 blocks survive a reader's pause of 5 s, and 64 of 1 MiB one of 1.3 s.
+    /// 64 MiB, which held 1,000 connections at full speed without a drop, in blocks of 256 KiB. A block that is handed
+    /// over after 20 ms is used up however little it contains: with few packets, 256 blocks survive a reader's pause of
+    /// 5 s, and 64 of 1 MiB one of 1.3 s.
     fn default() -> Self {
         Self { block_bytes: 256 << 10, blocks: 256, retire_ms: 20 }
     }
@@ -200,7 +202,8 @@ impl Ring {
         };
         ring.bind(index).map_err(|()| fail("binding"))?;
         if ring.is_loopback {
-            // Each loopback packet is seen outgoing and incoming. Older kernels lack the option; frames are then filtered here.
+            // Each loopback packet is seen outgoing and incoming. Older kernels lack the option; frames are then
+            // filtered here.
             let yes: c_int = 1;
             let _ = set(&ring.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &yes);
         }
@@ -221,7 +224,8 @@ impl Ring {
         address.sll_ifindex = c_int::try_from(index).map_err(|_| ())?;
         let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         let pointer = (&raw mut address).cast::<libc::sockaddr>();
-        // SAFETY: `pointer` and `length` describe `address`, which outlives both calls; the second one writes no more than `length`.
+        // SAFETY: `pointer` and `length` describe `address`, which outlives both calls; the second one writes no more
+        // than `length`.
         let outcome = unsafe {
             if libc::bind(self.socket.as_raw_fd(), pointer, length) != 0 {
                 return Err(());
@@ -289,12 +293,14 @@ impl Ring {
     }
 
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: the status is a u32 at a multiple of 4 in a page-aligned block; the kernel accesses it as one word too.
+        // SAFETY: the status is a u32 at a multiple of 4 in a page-aligned block; the kernel accesses it as one word
+        // too.
         unsafe { self.block().add(BLOCK_STATUS).cast::<AtomicU32>().as_ref() }
     }
 
     fn is_ready(&self) -> bool {
-        // ORDERING: Acquire; pairs with the kernel's barrier before it sets the status; what it wrote to the block is visible then.
+        // ORDERING: Acquire; pairs with the kernel's barrier before it sets the status; what it wrote to the block is
+        // visible then.
         self.status().load(Ordering::Acquire) & STATUS_USER != 0
     }
 
@@ -303,10 +309,12 @@ impl Ring {
         if !self.is_ready() {
             return None;
         }
-        // SAFETY: the block is the reader's until the status is reset below, so nobody writes to it while the slice lives.
+        // SAFETY: the block is the reader's until the status is reset below, so nobody writes to it while the slice
+        // lives.
         let block = unsafe { std::slice::from_raw_parts(self.block().as_ptr(), self.shape.block_bytes as usize) };
         let walked = walk(block, self.is_loopback, &mut visit);
-        // ORDERING: Release; pairs with the kernel's read of the status; the frames were visited before it may write again.
+        // ORDERING: Release; pairs with the kernel's read of the status; the frames were visited before it may write
+        // again.
         self.status().store(0, Ordering::Release);
         self.next = (self.next + 1) % self.shape.blocks as usize;
         self.counts.copies += walked.copies;

@@ -1,5 +1,5 @@
-//! What a load generator does to nginx is seen to the last request; and an observer that is stopped for two seconds says what the kernel
-//! dropped, pairs nothing wrongly, and sees everything again afterwards.
+//! What a load generator does to nginx is seen to the last request; and an observer that is stopped for two seconds
+//! says what the kernel dropped, pairs nothing wrongly, and sees everything again afterwards.
 
 mod common;
 
@@ -33,7 +33,8 @@ fn every_request_of_a_load_generator_is_counted() {
     });
 }
 
-/// The observing process: says "ready", how many frames there were when the ring was empty, and what it saw once its input closes.
+/// The observing process: says "ready", how many frames there were when the ring was empty, and what it saw once its
+/// input closes.
 #[test]
 fn child() {
     let Some(port) = std::env::var(OBSERVED).ok().and_then(|port| port.parse().ok()) else { return };
@@ -127,8 +128,9 @@ fn an_observer_that_is_stopped_reports_drops_and_pairs_nothing_wrongly() {
         load(300, &addresses);
     }
     observing.signal("-CONT");
-    // The load before the stop made fewer frames than these, and the full ring holds more. What begins now is seen from its first packet:
-    // of connections whose beginning was dropped, a pipeline that never runs empty may be read with a shift (docs/wire.md).
+    // The load before the stop made fewer frames than these, and the full ring holds more. What begins now is seen from
+    // its first packet: of connections whose beginning was dropped, a pipeline that never runs empty may be read with a
+    // shift (docs/wire.md).
     observing.drained(14_000);
     load(3_000, &addresses);
     let [answered, mispaired, drops] = observing.end();

@@ -42,8 +42,8 @@ fn a_connection_over_loopback_is_seen_once() {
     assert_eq!(ring.counts().drops, 0);
 }
 
-/// A block is used up when its time is over, with a single packet in it: a ring of 64 blocks was full after 1.3 s of a paused reader,
-/// whatever its 64 MiB still had room for.
+/// A block is used up when its time is over, with a single packet in it: a ring of 64 blocks was full after 1.3 s of a
+/// paused reader, whatever its 64 MiB still had room for.
 #[test]
 fn a_few_packets_do_not_fill_the_ring_of_a_paused_reader() {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();

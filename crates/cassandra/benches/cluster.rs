@@ -1,11 +1,13 @@
 //! What does a cell cost on three nodes of Cassandra, and how long does a read take?
 //!
-//! `cargo bench -p ogive-cassandra` starts them with `scripts/cassandra target/cassandra up 3` (or goes on with those that run) and prints,
-//! for each of four rounds (the first, 0, warms Java) in a keyspace of its own: cells a second until they are acknowledged and until a majority has them, CPU a
-//! cell of this process and of Cassandra, bytes of a copy on disk, and 100 series of an hour read back at QUORUM. `-- SERIES SECONDS` sets
-//! how much is written (1,000 series, 600 seconds).
+//! `cargo bench -p ogive-cassandra` starts them with `scripts/cassandra target/cassandra up 3` (or goes on with those
+//! that run) and prints, for each of four rounds (the first, 0, warms Java) in a keyspace of its own: cells a second
+//! until they are acknowledged and until a majority has them, CPU a cell of this process and of Cassandra, bytes of a
+//! copy on disk, and 100 series of an hour read back at QUORUM. `-- SERIES SECONDS` sets how much is written (1,000
+//! series, 600 seconds).
 //!
-//! A cell is a histogram of 20 latencies in a second. CPU time is the scheduler's for each process, children and compaction included.
+//! A cell is a histogram of 20 latencies in a second. CPU time is the scheduler's for each process, children and
+//! compaction included.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,9 @@
 //! The audit: verifies that each replica holds each row that a manifest names, and rewrites rows that a replica lacks.
 //!
 //! Invariants: a row counts as lost only when every replica has answered and none holds it; replicas that could not be
-//! asked are counted separately. A row is rewritten to every replica from one whose bytes have the right checksum; a row that no
-//! replica has is rebuilt from the pieces that another cluster has, and its digest proves that it is the same.
+//! asked are counted separately. A row is rewritten to every replica from one whose bytes have the right checksum; a
+//! row that no replica has is rebuilt from the pieces that another cluster has, and its digest proves that it is the
+//! same.
 //! Limits: [`ROWS_MAX`] rows are compared at once, [`PARTITIONS`] partitions are read at once, each with its timeout.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -1,4 +1,5 @@
-//! What is known of the rows that a node wrote to a cluster: the minutes that are still to be audited, and the last result.
+//! What is known of the rows that a node wrote to a cluster: the minutes that are still to be audited, and the last
+//! result.
 //!
 //! Limits: [`MINUTES_MAX`]; minutes older than that are no longer audited, and counted.
 

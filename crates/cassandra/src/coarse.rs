@@ -1,9 +1,9 @@
 //! Which hours of a series a query reads from rollups, and their cells.
 //!
-//! Invariants: while samples as they came exist, a rollup answers only where the query's result stays the same, and only
-//! if it was made of as many rows as each cluster has of its hour now: rows are only added, so late ones are never left
-//! out. Where the samples are gone the finest rollup answers that is kept. One that was made before something of its hour
-//! was deleted does not answer.
+//! Invariants: while samples as they came exist, a rollup answers only where the query's result stays the same, and
+//! only if it was made of as many rows as each cluster has of its hour now: rows are only added, so late ones are never
+//! left out. Where the samples are gone the finest rollup answers that is kept. One that was made before something of
+//! its hour was deleted does not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,8 @@
 //!
 //! Invariants: everything is read from a majority, each row that fails its checksum from every copy; nothing is written
 //! before the whole file was read and found right; what was written is read back and compared by its digest.
-//! Limits: [`PARTITIONS`] partitions, [`SEGMENTS`] segments and [`WRITES`] rows at once; the label index of one day is in memory.
+//! Limits: [`PARTITIONS`] partitions, [`SEGMENTS`] segments and [`WRITES`] rows at once; the label index of one day is
+//! in memory.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -70,7 +71,8 @@ pub async fn create(address: &Address, path: &Path) -> Result<Copied, Error> {
 /// Writes what a file holds into a cluster whose tables are there and empty, and reads it back.
 ///
 /// # Errors
-/// [`Error::Corrupt`] for the file, or when the cluster does not hold then what it should; [`Error::Schema`] when it is not empty.
+/// [`Error::Corrupt`] for the file, or when the cluster does not hold then what it should; [`Error::Schema`] when it is
+/// not empty.
 pub async fn restore(address: &Address, path: &Path) -> Result<Copied, Error> {
     let mut copied = check(path)?;
     let cluster = Cluster::connect(address).await?;

@@ -1,9 +1,9 @@
 //! What was deleted: records in the cluster that every node reads, and that hide samples.
 //!
 //! Format: docs/formats/cassandra.md.
-//! Invariants: a deletion hides what arrived at a node before it, wherever that is by then: in the tables, in the spool of
-//! a node, at a copy that was away. What arrives later for the same times is shown. Rows carry the time of arrival as their
-//! write time, so a deletion in Cassandra at the time of the record removes the same rows.
+//! Invariants: a deletion hides what arrived at a node before it, wherever that is by then: in the tables, in the spool
+//! of a node, at a copy that was away. What arrives later for the same times is shown. Rows carry the time of arrival
+//! as their write time, so a deletion in Cassandra at the time of the record removes the same rows.
 //! Limits: [`RECORDS_MAX`] records, [`BODY_BYTES_MAX`] each, checked when they are written and when they are read.
 
 use std::collections::HashSet;
@@ -103,7 +103,8 @@ impl Deletions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes up records as they are stored; each is decoded once. One that cannot be is an error: what it hides must not show.
+    /// Takes up records as they are stored; each is decoded once. One that cannot be is an error: what it hides must
+    /// not show.
     pub(crate) fn learn_stored(&self, stored: Vec<(i64, i64, Vec<u8>)>) -> Result<(), Error> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         for (at_us, digest, body) in stored {

@@ -52,7 +52,8 @@ pub(crate) struct Driver {
     pub(crate) site: Arc<Site>,
     pub(crate) spooling: Arc<Spooling>,
     pub(crate) clock: Clock,
-    /// Whether there is no other cluster, so that every copy of this one has to have a row before the spool lets go of it.
+    /// Whether there is no other cluster, so that every copy of this one has to have a row before the spool lets go of
+    /// it.
     pub(crate) is_alone: bool,
     /// When a copy did not take a row; 0 is never.
     pub(crate) short_ns: Arc<AtomicU64>,

@@ -1,7 +1,7 @@
 //! Asking several clusters at once: what comes from those that answer, and who did not.
 //!
-//! Limits: once one of them has answered, the others have [`PATIENCE`] left; a cluster that misses it is away until it answers a
-//! probe, and nobody waits for it meanwhile.
+//! Limits: once one of them has answered, the others have [`PATIENCE`] left; a cluster that misses it is away until it
+//! answers a probe, and nobody waits for it meanwhile.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::Error;
 use crate::site::Site;
 use crate::waiting::Waiting;
 
-/// 400 ms after the first answer: a lost data centre costs one query at most this much. Two that are well answer within some ten.
+/// 400 ms after the first answer: a lost data centre costs one query at most this much. Two that are well answer within
+/// some ten.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// 1 s between two probes.
 const PROBE_EVERY: Duration = Duration::from_secs(1);

@@ -28,7 +28,8 @@ const LEVEL: i32 = 1;
 const PIECE_HEADER_BYTES: usize = 16;
 /// 256 pieces: a batch each quarter of a second.
 pub(crate) const PIECES_MAX: usize = 256;
-/// 1 MiB: a frame above it is parted, so that a row stays far below the 8 MiB that a node of 16 MiB commit log segments takes.
+/// 1 MiB: a frame above it is parted, so that a row stays far below the 8 MiB that a node of 16 MiB commit log segments
+/// takes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// 256 KiB: a row is not begun to be filled above it.
 const BODY_BYTES_FULL: usize = 256 << 10;
@@ -133,9 +134,9 @@ impl Fragment {
         Ok(out)
     }
 
-    /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number. What came out of order
-    /// was in another row: one run of pieces between two of the row may not be in it, or two of [`RUN_MAX`] pieces at most. None when no
-    /// such choice of them has the digest, or none of the first [`TRIES_MAX`].
+    /// The row of this key and digest, of pieces that were grouped into other rows, ascending by number. What came out
+    /// of order was in another row: one run of pieces between two of the row may not be in it, or two of [`RUN_MAX`]
+    /// pieces at most. None when no such choice of them has the digest, or none of the first [`TRIES_MAX`].
     pub(crate) fn rebuilt(key: RowKey, digest: i64, pieces: &[Arc<Piece>]) -> Option<Self> {
         let encoded = |(place, piece): (usize, &Arc<Piece>)| {
             let mut bytes = Vec::with_capacity(PIECE_HEADER_BYTES + piece.frame.len());
@@ -214,8 +215,8 @@ struct Search {
 }
 
 impl Search {
-    /// Takes pieces from the first of `rest` on, and leaves out exactly `gaps` runs of them; whether those `chosen` have the digest
-    /// then, by their place among all. Each piece has its place and its bytes.
+    /// Takes pieces from the first of `rest` on, and leaves out exactly `gaps` runs of them; whether those `chosen`
+    /// have the digest then, by their place among all. Each piece has its place and its bytes.
     fn run(&mut self, rest: &[(usize, Vec<u8>)], gaps: usize, chosen: &mut Vec<usize>, mut hash: XxHash3_64) -> bool {
         let before = chosen.len();
         for (at, (place, bytes)) in rest.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! How long rows are kept: a time for each table, which Cassandra enforces by their TTL.
 //!
-//! Invariants: the tables themselves say how long (`default_time_to_live`), so every node keeps and shows the same. A row
-//! lives a day longer than its samples are shown, so that a rollup of its hour exists before it goes.
+//! Invariants: the tables themselves say how long (`default_time_to_live`), so every node keeps and shows the same. A
+//! row lives a day longer than its samples are shown, so that a rollup of its hour exists before it goes.
 
 use std::time::Duration;
 

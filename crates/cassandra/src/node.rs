@@ -75,8 +75,8 @@ impl Node {
     /// Opens the spool, and begins to drive what is in it.
     ///
     /// # Errors
-    /// [`Error::Address`] for no cluster, more than two, or one twice; [`Error::Local`] for the spool; [`Error::Schema`]
-    /// when a cluster answers and its tables are not there. One that does not answer is no error.
+    /// [`Error::Address`] for no cluster, more than two, or one twice; [`Error::Local`] for the spool;
+    /// [`Error::Schema`] when a cluster answers and its tables are not there. One that does not answer is no error.
     pub fn open(options: Options) -> Result<Self, Error> {
         let Options { addresses, directory, clock } = options;
         check_addresses(&addresses)?;
@@ -126,7 +126,8 @@ impl Node {
         Ok(Self { shared, runtime: Mutex::new(Some(runtime)), name, end, drivers, threads, _lock: lock })
     }
 
-    /// Ends: what was submitted becomes durable, and what is pending is driven for a while. The rest goes with the next start.
+    /// Ends: what was submitted becomes durable, and what is pending is driven for a while. The rest goes with the next
+    /// start.
     pub fn finish(&self) {
         fn taken<T>(place: &Mutex<Option<T>>) -> Option<T> {
             place.lock().unwrap_or_else(PoisonError::into_inner).take()

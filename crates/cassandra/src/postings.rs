@@ -1,5 +1,5 @@
-//! Which of the series in memory have which labels: a set of series for each label of a tenant, so that a query looks at the values
-//! of the labels that it names, and not at every series.
+//! Which of the series in memory have which labels: a set of series for each label of a tenant, so that a query looks
+//! at the values of the labels that it names, and not at every series.
 //!
 //! Invariants: a series is in the set of its tenant and in one set for each of its labels. Numbers are the caller's.
 //! Limits: those of the index that holds it, which counts [`Postings::bytes`].

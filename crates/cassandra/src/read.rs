@@ -2,8 +2,8 @@
 //!
 //! Invariants: pending fragments are read before the clusters, so that fragments that move there meanwhile are not
 //! missed. A row that fails its checksum is left out, counted and reported; an answer without a majority reports the
-//! number of replicas it comes from. Every cluster that is not away is asked, and the answer is the union of theirs: each
-//! may lack what another node has only brought to the other one. One that does not answer is named.
+//! number of replicas it comes from. Every cluster that is not away is asked, and the answer is the union of theirs:
+//! each may lack what another node has only brought to the other one. One that does not answer is named.
 //! Limits: [`PARTITIONS`] partitions are read at once; the memory held is charged to the query's budget.
 
 use std::collections::{BTreeMap, BTreeSet};

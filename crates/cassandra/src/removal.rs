@@ -1,7 +1,8 @@
 //! Deletion: a record that hides samples everywhere, and the removal of their rows.
 //!
-//! Invariants: the record is at a majority of every cluster before a deletion is answered, and hides by itself; rows are
-//! removed afterwards, as often as it takes. Rows of minutes that are deleted in part stay, and what is deleted of them stays hidden.
+//! Invariants: the record is at a majority of every cluster before a deletion is answered, and hides by itself; rows
+//! are removed afterwards, as often as it takes. Rows of minutes that are deleted in part stay, and what is deleted of
+//! them stays hidden.
 //! Failure: without a majority of each cluster nothing is deleted.
 
 use ogive_model::{Matcher, Ms, Tenant, TimeRange, WallMs};

@@ -2,8 +2,8 @@
 //!
 //! Format: docs/formats/cassandra.md.
 //! Invariants: rows of samples are only added, so a rollup holds everything of its hour exactly while as many rows are
-//! there as it was made of. An hour `h` are the times after it begins until it ends, its end included; rows of the minutes
-//! `60 h` to `60 h + 60` may have samples in it.
+//! there as it was made of. An hour `h` are the times after it begins until it ends, its end included; rows of the
+//! minutes `60 h` to `60 h + 60` may have samples in it.
 //! Failure: bytes that are not what was written for this series, hour and width are [`Error::Corrupt`].
 
 use ogive_model::{Ms, SeriesData, SeriesDef, SeriesId, Temporality, TimeRange};

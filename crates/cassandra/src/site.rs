@@ -1,7 +1,7 @@
 //! One of the clusters that hold a node's data: how far it has got with the spool, and whether it answers.
 //!
-//! Invariants: each site reads the spool at its own pace, so a site that is away holds up no other. Every site gets every
-//! batch; the spool keeps a batch until a majority of each site has it.
+//! Invariants: each site reads the spool at its own pace, so a site that is away holds up no other. Every site gets
+//! every batch; the spool keeps a batch until a majority of each site has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -106,7 +106,8 @@ impl Site {
         *first = position.min(*first);
     }
 
-    /// Every copy is known to have what was written in these minutes, or nothing is known any more; those that were marked.
+    /// Every copy is known to have what was written in these minutes, or nothing is known any more; those that were
+    /// marked.
     pub(crate) fn settle(&self, minutes: &[i32]) -> Vec<i32> {
         let mut uncertain = self.uncertain();
         uncertain.minutes.retain(|minute, _| !minutes.contains(minute));

@@ -1,8 +1,9 @@
 //! The node's own spool: batches become durable here, and are acknowledged.
 //!
 //! Invariants: a batch is acknowledged after the fsync that made it durable, and once queries of this node see it; a
-//! segment of the spool is deleted when a majority of each cluster has everything in it, and every copy of a cluster that
-//! has no other beside it. A full one may let go of what a majority has, if the address says so (`Overflow::Release`).
+//! segment of the spool is deleted when a majority of each cluster has everything in it, and every copy of a cluster
+//! that has no other beside it. A full one may let go of what a majority has, if the address says so
+//! (`Overflow::Release`).
 //! Threads: one writes; one for each cluster splits durable batches into fragments and replies.
 //! Limits: those of the group commit (`ogive_spooling`), and `spool` and `pending` of the address. A full spool refuses
 //! batches; when fragments fill `pending`, batches are still acknowledged, and read back from disk once there is room.
@@ -147,13 +148,14 @@ impl Spooling {
         self.sites.iter().map(|site| self.unseen_at(site)).min().unwrap_or_default()
     }
 
-    /// Records that are durable here and that queries of one cluster do not see: it does not have them, and they do not fit.
+    /// Records that are durable here and that queries of one cluster do not see: it does not have them, and they do not
+    /// fit.
     pub(crate) fn unseen_at(&self, site: &Site) -> u64 {
         self.board.end().saturating_sub(site.pending.end())
     }
 
-    /// Queries see everything before this, since they ask every cluster. When there is no more room in memory, what is durable is
-    /// acknowledged all the same.
+    /// Queries see everything before this, since they ask every cluster. When there is no more room in memory, what is
+    /// durable is acknowledged all the same.
     fn seen(&self) -> u64 {
         let furthest = self.sites.iter().max_by_key(|site| site.pending.end());
         furthest.filter(|site| !site.pending.is_full()).map_or(u64::MAX, |site| site.pending.end())

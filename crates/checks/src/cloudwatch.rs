@@ -196,8 +196,8 @@ pub(super) async fn run(network: &Network, run: &mut Run, ask: &MetricQuery, wal
     Ok(())
 }
 
-/// Which queries go together: those of one resolution, as a request has one range of time. The five days of a daily metric would be
-/// 7,200 values of one by the minute.
+/// Which queries go together: those of one resolution, as a request has one range of time. The five days of a daily
+/// metric would be 7,200 values of one by the minute.
 fn requests(queries: &[Query]) -> Vec<Vec<usize>> {
     let mut by_resolution = BTreeMap::<u32, Vec<usize>>::new();
     for (at, query) in queries.iter().enumerate() {
@@ -385,7 +385,8 @@ mod tests {
         assert!(signed.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-target,"), "{signed}");
     }
 
-    /// One request for a metric by the day and others by the minute asked for five days of minutes: 7,200 values of each.
+    /// One request for a metric by the day and others by the minute asked for five days of minutes: 7,200 values of
+    /// each.
     #[test]
     fn each_resolution_is_asked_for_by_itself() {
         let query = |seconds| Query { seconds, ..ask(TABLE).unwrap().queries.remove(0) };

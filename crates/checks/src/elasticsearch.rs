@@ -189,8 +189,8 @@ fn metric(of: &str, path: &[&str]) -> Metric {
     Metric { name: format!("elasticsearch_{of}_{}", words.join("_")), unit: unit.into(), is_counter }
 }
 
-/// Whether a number of a node counts since its start: by its last name, except for parts of which all count, and those that
-/// say how many there are now.
+/// Whether a number of a node counts since its start: by its last name, except for parts of which all count, and those
+/// that say how many there are now.
 fn is_counter(path: &[&str]) -> bool {
     let last = path.last().copied().unwrap_or_default();
     match path {

@@ -27,7 +27,8 @@ impl Ends {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A check is there from now on. When it is another one of the same name, with other labels, the series of the former end.
+    /// A check is there from now on. When it is another one of the same name, with other labels, the series of the
+    /// former end.
     pub(super) fn began(&self, check: &Arc<Check>, now: WallNs) -> Option<Batch> {
         let mut all = self.lock();
         let before = all.remove(&check.name);

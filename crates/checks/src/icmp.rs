@@ -159,7 +159,8 @@ pub(super) fn without_head(packet: &[u8]) -> Option<&[u8]> {
     packet.get(length..)
 }
 
-/// Whether a message is the answer to `request`. The kernel writes its own identifier into those of sockets without rights.
+/// Whether a message is the answer to `request`. The kernel writes its own identifier into those of sockets without
+/// rights.
 pub(super) fn is_answer(message: &[u8], request: &[u8], is_v6: bool, with_identifier: bool) -> bool {
     let kind = if is_v6 { 129 } else { 0 };
     let same = |from: usize, to: usize| message.get(from..to) == request.get(from..to);

@@ -5,8 +5,8 @@
 //! `METRIC{domain,attribute,path,...}`, with the key properties of its MBean as further labels; `path` leads into a
 //! composite value. A key property that is a label already is `mbean_PROPERTY`. `ogive_check_jolokia_errors{read}` is
 //! how many requests or single attributes were answered with an error.
-//! Limits: [`READS_MAX`] tables of [`ATTRIBUTES_MAX`] attributes, [`PROPERTIES_MAX`] of [`PROPERTY_BYTES_MAX`], those of
-//! `readings`.
+//! Limits: [`READS_MAX`] tables of [`ATTRIBUTES_MAX`] attributes, [`PROPERTIES_MAX`] of [`PROPERTY_BYTES_MAX`], those
+//! of `readings`.
 //! Failure: an error of one request fails the run, and what the others read is stored. An attribute that cannot be read
 //! fails it only where the table names it.
 

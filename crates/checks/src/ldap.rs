@@ -1,7 +1,7 @@
 //! LDAP: a bind, anonymous or with a password, a search if configured, and the unbind.
 //!
-//! - `messages`: requests and answers as bytes; `session`: their exchange; `filter`: filters of searches; `search`: what
-//!   is searched for.
+//! - `messages`: requests and answers as bytes; `session`: their exchange; `filter`: filters of searches; `search`:
+//!   what is searched for.
 //!
 //! Format: RFC 4511. Phases starttls, bind and search; `ogive_check_ldap_result` is the code of the last result,
 //! `ogive_check_ldap_entries` and `ogive_check_ldap_references` are what a search found.

@@ -1,6 +1,7 @@
 //! Scheduled checks: probe external services periodically and store every result, missing answers included.
 //!
-//! - `config`: which checks there are; `brokers`: how many of a group run one; `plan`: when they run; `run`: the samples of a result.
+//! - `config`: which checks there are; `brokers`: how many of a group run one; `plan`: when they run; `run`: the
+//!   samples of a result.
 //! - `request`, `steps`: HTTP requests; `extract`: numbers in a response; `cookies`: cookies of one run.
 //! - `sql`, `query`, `rows`: queries to databases, and the samples of their results.
 //! - `http`, `grpc`, `websocket` with `upgrade`, `dns`, `icmp`, `ntp`, `snmp`, `greeting`, `ldap`, `postgres`, `mysql`,
@@ -207,7 +208,8 @@ impl Checks {
         Ok(Self { config, files, path: options.checks.clone(), flat, marks, fed: None })
     }
 
-    /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this is polled.
+    /// Runs them until the server ends. Called within the runtime: a signal is heard from then on, not from when this
+    /// is polled.
     pub fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let has_work = !self.config.check.is_empty() || self.path.is_some() || self.fed.is_some();
         let hangup = has_work.then(|| signal(SignalKind::hangup()));

@@ -2,7 +2,8 @@
 //! and whose statements end shortly before the check's timeout.
 //!
 //! Why not a whole client library: mysql_async and sqlx open connections and TLS by themselves, so that neither their
-//! phases nor certificates could be measured. Packets are read and written by mysql_common, which mysql_async is made of.
+//! phases nor certificates could be measured. Packets are read and written by mysql_common, which mysql_async is made
+//! of.
 //! Limits: those of a packet (`mysql/packets.rs`) and of a result (`rows.rs`).
 
 mod login;

@@ -4,8 +4,8 @@
 //! starts at random and advances by the golden section from period to period, with random jitter, so that after a few
 //! runs a check has covered its whole period. A fault with a fixed period can therefore neither hide from a check nor
 //! hit the same checks every time.
-//! A check that moves between machines is *shared*: its periods begin with the wall clock's, and the place in each follows
-//! from its name and the period's number, so that whoever runs it runs it at the same instants.
+//! A check that moves between machines is *shared*: its periods begin with the wall clock's, and the place in each
+//! follows from its name and the period's number, so that whoever runs it runs it at the same instants.
 //! Invariants: one run per period, so nothing drifts and nothing starves; two runs of a check are between [`GAP_MIN`]
 //! and [`GAP_MAX`] of its period apart; a period that passed while nobody asked is counted as missed and not caught up.
 
@@ -128,7 +128,8 @@ impl Line {
         let mut missed = 0;
         let current = (now.since(self.from) / self.length).cast_unsigned();
         if current > self.period + 1 {
-            // The last period that is over and this one: whether this one's instant is over is not known, so it is not counted.
+            // The last period that is over and this one: whether this one's instant is over is not known, so it is not
+            // counted.
             missed = current - self.period - 1;
             self.period += missed;
             self.place = self.place.wrapping_add(STEP.wrapping_mul(missed));
@@ -235,9 +236,10 @@ mod tests {
             }
         }
 
-        /// A fault that lasts a tenth of each period, wherever it lies, is seen by every check, by none less than by half its share
-        /// and by none more than by twice. Chance may do otherwise: of 200 runs to one check in 50,000 and of 400 to one in
-        /// 100,000,000; that 50 runs in a row miss it, to one in 10,000, and 100 to one in 100,000,000.
+        /// A fault that lasts a tenth of each period, wherever it lies, is seen by every check, by none less than by
+        /// half its share and by none more than by twice. Chance may do otherwise: of 200 runs to one check in 50,000
+        /// and of 400 to one in 100,000,000; that 50 runs in a row miss it, to one in 10,000, and 100 to one in
+        /// 100,000,000.
         #[test]
         fn a_fault_of_the_same_period_neither_hides_nor_sticks(seed: u64, place in 0.0..0.9_f64) {
             let period_ns = 1_000_000;
@@ -248,8 +250,8 @@ mod tests {
             prop_assert!(runs.iter().take(100).any(hit), "100 runs and none saw it");
         }
 
-        /// Machines whose clocks agree run a shared check at the same instants, whenever each began and whatever it ran before; so
-        /// one that takes it over neither runs a period again nor leaves one out that is still ahead.
+        /// Machines whose clocks agree run a shared check at the same instants, whenever each began and whatever it ran
+        /// before; so one that takes it over neither runs a period again nor leaves one out that is still ahead.
         #[test]
         fn machines_share_the_instants(
             name in "[a-z]{1,9}", period_ns in 1_000_000..100_000_000_000_u64, began in prop::collection::vec(0..50_u64, 1..9),
@@ -281,7 +283,8 @@ mod tests {
             }
         }
 
-        /// Many checks of one period never crowd: no twentieth of a period has more than its share and what chance adds.
+        /// Many checks of one period never crowd: no twentieth of a period has more than its share and what chance
+        /// adds.
         #[test]
         fn checks_are_spread_over_the_period(seed: u64) {
             let (mut plan, period_ns, checks) = (Plan::new(seed), 1_000_000, 2_000);
@@ -295,8 +298,8 @@ mod tests {
             prop_assert!(places.iter().all(|count| (32..168).contains(count)), "{:?}", places);
         }
 
-        /// Whenever it is asked, early, late or not for long, each check gets each period at most once, and what it did not get
-        /// is counted.
+        /// Whenever it is asked, early, late or not for long, each check gets each period at most once, and what it did
+        /// not get is counted.
         #[test]
         fn nothing_starves_and_nothing_is_caught_up(seed: u64, pauses in prop::collection::vec(0..5_000_u64, 1..200)) {
             let mut plan = Plan::new(seed);

@@ -271,8 +271,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that asks for the password's hash again and again had a processor for ten seconds: no message has to be waited for,
-    /// so that nothing ends it in between. It is asked for once.
+    /// A server that asks for the password's hash again and again had a processor for ten seconds: no message has to be
+    /// waited for, so that nothing ends it in between. It is asked for once.
     #[test]
     fn a_password_is_hashed_once_and_for_a_server_that_knows_it() {
         let said = |method: u32, words: &str| message(b'R', &[&method.to_be_bytes()[..], words.as_bytes()].concat());

@@ -105,8 +105,8 @@ pub(super) fn json_of(text: &str) -> Result<Value, Failure> {
 }
 
 /// Calls `each` for every number in `value`, with the names that lead there behind those in `path`; booleans are 1 and
-/// 0, and lists are left out. Values are not nested deeper than the reader of JSON allows, 128 levels; names that lead to one
-/// are limited, since they are copied for each number.
+/// 0, and lists are left out. Values are not nested deeper than the reader of JSON allows, 128 levels; names that lead
+/// to one are limited, since they are copied for each number.
 pub(super) fn numbers<'a>(
     value: &'a Value,
     path: &mut Vec<&'a str>,

@@ -207,7 +207,8 @@ impl Run {
         }
     }
 
-    /// It is the run of the period that began at `from` of the clock, and is counted in that period's cell where it has one.
+    /// It is the run of the period that began at `from` of the clock, and is counted in that period's cell where it has
+    /// one.
     pub(super) fn of_period(mut self, from: MonoNs, period: Duration) -> Self {
         if has_own_cells(period) {
             let ago = MonoNs(self.clock.now()).since(from);
@@ -362,8 +363,8 @@ impl Run {
     }
 }
 
-/// Whether a check of such a period has a cell for each of them: two of its runs may end in one second, as they are half a period apart at
-/// least, and the next second would look as if a run were missing.
+/// Whether a check of such a period has a cell for each of them: two of its runs may end in one second, as they are
+/// half a period apart at least, and the next second would look as if a run were missing.
 pub(super) fn has_own_cells(period: Duration) -> bool {
     period < Duration::from_secs(2)
 }
@@ -430,12 +431,14 @@ impl Samples<'_> {
     }
 }
 
-/// The part of a timeout after which a check ends by itself, nine tenths: what came until then says more than that it is over.
+/// The part of a timeout after which a check ends by itself, nine tenths: what came until then says more than that it
+/// is over.
 pub(super) fn usable(timeout: Duration) -> Duration {
     timeout.mul_f64(0.9)
 }
 
-/// 256 bytes of a label that a target names: names of databases, queues, interfaces (64) and mounted disks (128) are shorter.
+/// 256 bytes of a label that a target names: names of databases, queues, interfaces (64) and mounted disks (128) are
+/// shorter.
 pub(super) const LABEL_BYTES_MAX: usize = 256;
 
 /// The beginning of what somebody said.
@@ -518,8 +521,8 @@ mod tests {
         assert_eq!(times, [253, 1_000, 1_000, 1_000, 1_000, 253]);
     }
 
-    /// A check of each second was counted twice in every third second, and not in the next: `presence` of a target that always answered
-    /// was 0.6 to 0.73.
+    /// A check of each second was counted twice in every third second, and not in the next: `presence` of a target that
+    /// always answered was 0.6 to 0.73.
     #[test]
     fn runs_of_every_second_have_a_cell_each() {
         let wall_ns = 1_700_000_000_250_000_000_i64;

@@ -2,8 +2,8 @@
 //! they know a password, and neither says it.
 //!
 //! Invariants: a password is hashed once in a login, also for a server that asks again.
-//! Limits: [`ITERATIONS_MAX`], and as many rounds as the caller wants at least. Passwords are used unchanged: login fails with non-ASCII passwords that SASLprep would
-//! change.
+//! Limits: [`ITERATIONS_MAX`], and as many rounds as the caller wants at least. Passwords are used unchanged: login
+//! fails with non-ASCII passwords that SASLprep would change.
 
 use std::num::NonZeroU32;
 
@@ -88,8 +88,8 @@ impl Scram {
         Self { hash, password, first, nonce, iterations_min: 1, expected: String::new() }
     }
 
-    /// The same that refuses a server that wants fewer rounds of hashing: who plays it could guess the password from its
-    /// proof, the faster the fewer there are.
+    /// The same that refuses a server that wants fewer rounds of hashing: who plays it could guess the password from
+    /// its proof, the faster the fewer there are.
     pub(super) fn with_iterations_min(self, iterations_min: u32) -> Self {
         Self { iterations_min, ..self }
     }

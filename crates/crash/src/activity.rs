@@ -1,7 +1,7 @@
 //! What a thread works on, in words, where a signal handler can read it.
 //!
-//! *Invariants*: the text of a thread is read by that thread alone, so a handler that interrupts [`enter`] may see a mixture of two
-//! texts, never memory of another. *Limits*: [`BYTES_MAX`] of a text, the rest is cut.
+//! *Invariants*: the text of a thread is read by that thread alone, so a handler that interrupts [`enter`] may see a
+//! mixture of two texts, never memory of another. *Limits*: [`BYTES_MAX`] of a text, the rest is cut.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

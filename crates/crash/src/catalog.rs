@@ -1,7 +1,7 @@
 //! The directory of crash reports.
 //!
-//! *Format*: `crash-NNNNNNNNNN.json`, numbered from 1; `seen` holds the number of the newest report that a start has announced.
-//! *Limits*: [`REPORTS_MAX`]; a new report removes the oldest.
+//! *Format*: `crash-NNNNNNNNNN.json`, numbered from 1; `seen` holds the number of the newest report that a start has
+//! announced. *Limits*: [`REPORTS_MAX`]; a new report removes the oldest.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! The socket of the writer, for any bytes: what `fuzz/` runs with coverage, and `cargo test` with seeded changes to good messages.
+//! The socket of the writer, for any bytes: what `fuzz/` runs with coverage, and `cargo test` with seeded changes to
+//! good messages.
 //!
 //! Invariants: nothing is stored and nobody is notified, since no start is believed.
 

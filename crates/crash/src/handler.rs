@@ -1,9 +1,10 @@
 //! The crashing side: signal handlers, the panic hook, and the socket to the writer.
 //!
-//! *Invariants*: `on_signal` calls only what POSIX allows in a signal handler (gettid, prctl, sendmsg, open, read, close, poll, recv,
-//! sigaction, tgkill), touches no heap and takes no lock. The first thread that crashes reports; others wait for it to end the
-//! process. The handler that was there before (the standard library's, which names a stack overflow) runs afterwards.
-//! *Threads*: any. *Failure*: a writer that is gone or does not answer within [`ANSWER_MS`] is left alone.
+//! *Invariants*: `on_signal` calls only what POSIX allows in a signal handler (gettid, prctl, sendmsg, open, read,
+//! close, poll, recv, sigaction, tgkill), touches no heap and takes no lock. The first thread that crashes reports;
+//! others wait for it to end the process. The handler that was there before (the standard library's, which names a
+//! stack overflow) runs afterwards. *Threads*: any. *Failure*: a writer that is gone or does not answer within
+//! [`ANSWER_MS`] is left alone.
 
 use std::cell::UnsafeCell;
 use std::ffi::{OsString, c_int, c_void};
@@ -29,7 +30,8 @@ use crate::report::{Panic, Start};
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 /// 10 s for unwinding, the file and the webhook; a restart waits for it.
 pub const ANSWER_MS: i32 = 10_000;
-/// 16 panics of one process are reported; further ones are in the log alone. A panic at each request would stop the server.
+/// 16 panics of one process are reported; further ones are in the log alone. A panic at each request would stop the
+/// server.
 pub const PANICS_MAX: u32 = 16;
 /// 256 KiB from the stack pointer upwards: some thousand frames. A recursion without end is cut.
 pub const STACK_BYTES_MAX: usize = 256 << 10;
@@ -67,8 +69,8 @@ pub fn total() -> u64 {
     TOTAL.load(Ordering::Relaxed)
 }
 
-/// Starts the writer and reports crashes from now on. `arguments` make the same binary call [`crate::writer::run`]. `known` is how many
-/// reports there are already.
+/// Starts the writer and reports crashes from now on. `arguments` make the same binary call [`crate::writer::run`].
+/// `known` is how many reports there are already.
 ///
 /// # Errors
 /// When the writer does not start; the process is then as it was.
@@ -156,7 +158,8 @@ fn send(socket: c_int, head: &[u8], rest: &[u8], flags: MsgFlags) -> bool {
 }
 
 /// # Safety
-/// `parts` must point to `count` iovecs. Memory that they point to and that is not there makes the call fail, and nothing else.
+/// `parts` must point to `count` iovecs. Memory that they point to and that is not there makes the call fail, and
+/// nothing else.
 unsafe fn send_parts(socket: c_int, parts: *const libc::iovec, count: usize, flags: MsgFlags) -> bool {
     // SAFETY: msghdr is plain data for which zero is a value.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -198,8 +201,8 @@ fn back_to(signal: c_int, action: &libc::sigaction) {
     unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
 }
 
-/// Sends a signal that somebody sent once more, to its default action: the standard library's handler would wait for the
-/// instruction to fail again, and it does not.
+/// Sends a signal that somebody sent once more, to its default action: the standard library's handler would wait for
+/// the instruction to fail again, and it does not.
 fn again(signal: c_int) {
     back_to(signal, &EMPTY);
     // SAFETY: a signal to this very thread; it is delivered when the handler returns.
@@ -270,7 +273,8 @@ fn report(registers: &Registers, page: &Page) {
     }
 }
 
-/// Sends the messages that are in flight. The clock is one that [`start`] has read, so that this is loads and arithmetic.
+/// Sends the messages that are in flight. The clock is one that [`start`] has read, so that this is loads and
+/// arithmetic.
 fn send_traces(socket: c_int, thread: u32) {
     let clock = Clock::global();
     let now = clock.ticks();
@@ -306,8 +310,8 @@ fn send_maps(socket: c_int, thread: u32, page: &Page) {
     unsafe { libc::close(file) };
 }
 
-/// Sends the memory from the stack pointer upwards, page by page, to its end or [`STACK_BYTES_MAX`]. After an overflow the pointer is
-/// in the guard pages, which are left out.
+/// Sends the memory from the stack pointer upwards, page by page, to its end or [`STACK_BYTES_MAX`]. After an overflow
+/// the pointer is in the guard pages, which are left out.
 fn send_stack(socket: c_int, thread: u32, stack: u64) {
     let mut guard_pages_left = GUARD_PAGES_MAX;
     let mut from = stack & !7;
@@ -320,7 +324,8 @@ fn send_stack(socket: c_int, thread: u32, stack: u64) {
             libc::iovec { iov_base: address.as_ptr().cast_mut().cast(), iov_len: address.len() },
             libc::iovec { iov_base: from as *mut c_void, iov_len: length as usize },
         ];
-        // SAFETY: three iovecs. The last may name memory that is not there: the kernel answers EFAULT, and the stack has ended.
+        // SAFETY: three iovecs. The last may name memory that is not there: the kernel answers EFAULT, and the stack
+        // has ended.
         if unsafe { send_parts(socket, parts.as_ptr(), parts.len(), MsgFlags::empty()) } {
             guard_pages_left = 0;
         } else if guard_pages_left == 0 {

@@ -1,15 +1,16 @@
 //! Crash reports: what a panic or a fatal signal of this process leaves for the people who mend it.
 //!
-//! A role starts a **writer**, a child process of the same binary, and keeps a socket to it. Every log record goes through the
-//! socket, so that the writer has the last ones whatever happens to the memory of the role. On SIGSEGV, SIGABRT, SIGBUS, SIGILL
-//! or SIGFPE the handler sends registers, memory map and a copy of the stack, with calls that a signal handler may make, and
-//! waits until the writer has unwound the stack and stored the report. A panic does the same from the panic hook.
+//! A role starts a **writer**, a child process of the same binary, and keeps a socket to it. Every log record goes
+//! through the socket, so that the writer has the last ones whatever happens to the memory of the role. On SIGSEGV,
+//! SIGABRT, SIGBUS, SIGILL or SIGFPE the handler sends registers, memory map and a copy of the stack, with calls that a
+//! signal handler may make, and waits until the writer has unwound the stack and stored the report. A panic does the
+//! same from the panic hook.
 //!
-//! *Invariants*: the crashing process allocates nothing and takes no lock between signal and report; a report is a whole file or
-//! none; a report holds no secret of the configuration (who starts the handler takes them out) and no memory but the addresses of frames.
-//! *Threads*: the writer has one. *Limits*: [`catalog::REPORTS_MAX`] reports, [`handler::PANICS_MAX`] panics of one process,
-//! [`writer::EVENTS_MAX`] log records, [`handler::STACK_BYTES_MAX`] of the stack. *Failure*: without a writer the process crashes as
-//! it would without this crate.
+//! *Invariants*: the crashing process allocates nothing and takes no lock between signal and report; a report is a
+//! whole file or none; a report holds no secret of the configuration (who starts the handler takes them out) and no
+//! memory but the addresses of frames. *Threads*: the writer has one. *Limits*: [`catalog::REPORTS_MAX`] reports,
+//! [`handler::PANICS_MAX`] panics of one process, [`writer::EVENTS_MAX`] log records, [`handler::STACK_BYTES_MAX`] of
+//! the stack. *Failure*: without a writer the process crashes as it would without this crate.
 //!
 //! `unsafe` stands in `handler.rs` alone. This crate may know disks, clocks and texts; it knows nothing of samples.
 #![deny(unsafe_code)]

@@ -1,8 +1,10 @@
 //! Messages from a role to its writer and back, one packet of a SOCK_SEQPACKET socket each.
 //!
-//! *Format*, little endian: kind u8, thread u32, then by kind: `S`, `P` JSON; `L` text; `R` signal i32, code i32, address u64,
-//! instruction, stack, frame and link pointers u64, the name of the thread in 16 bytes, then the activity as text; `M` a part of /proc/self/maps; `K` an address u64 and
-//! the memory there; `T` a message that is in flight (see [`Trace`]); `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not written.
+//! *Format*, little endian: kind u8, thread u32, then by kind: `S`, `P` JSON; `L` text; `R` signal i32, code i32,
+//! address u64, instruction, stack, frame and link pointers u64, the name of the thread in 16 bytes, then the activity
+//! as text; `M` a part of /proc/self/maps; `K` an address u64 and the memory there; `T` a message that is in flight
+//! (see [`Trace`]); `E` nothing. The answer to `E` is `A` with the number of the report as u64, 0 when it was not
+//! written.
 
 use ogive_probe::POINTS_MAX;
 
@@ -74,8 +76,9 @@ pub(crate) const TRACE_BYTES_MAX: usize = 9 + (1 + TRACE_NAME_BYTES) + POINTS_MA
 /// 64 bytes: as long as a name of a path or point may be.
 const TRACE_NAME_BYTES: usize = 64;
 
-/// A message of a measured path that is in flight: whether the thread of the crash stamped it u8, its age in nanoseconds u64, the
-/// length of the path's name u8 and the name, then for each point nanoseconds since the first u64, the length of its name u8 and it.
+/// A message of a measured path that is in flight: whether the thread of the crash stamped it u8, its age in
+/// nanoseconds u64, the length of the path's name u8 and the name, then for each point nanoseconds since the first u64,
+/// the length of its name u8 and it.
 pub(crate) struct Trace {
     bytes: [u8; TRACE_BYTES_MAX],
     length: usize,

@@ -1,7 +1,7 @@
 //! From registers, a memory map and a copy of the stack to the addresses of the frames.
 //!
-//! *Invariants*: every byte comes from a process that is broken; nothing of it is believed: addresses are looked up, reads outside
-//! the copy fail, and the number of frames is bounded.
+//! *Invariants*: every byte comes from a process that is broken; nothing of it is believed: addresses are looked up,
+//! reads outside the copy fail, and the number of frames is bounded.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -106,8 +106,9 @@ impl Walker {
         Self { unwinder, known }
     }
 
-    /// The frames of a stack, innermost first, at most [`FRAMES_MAX`]: where the thread is, and then the calls that led there, each by
-    /// an address within its instruction. The registers are those of x86-64: instruction, stack and frame pointer.
+    /// The frames of a stack, innermost first, at most [`FRAMES_MAX`]: where the thread is, and then the calls that led
+    /// there, each by an address within its instruction. The registers are those of x86-64: instruction, stack and
+    /// frame pointer.
     #[cfg(target_arch = "x86_64")]
     #[must_use]
     pub fn addresses(&self, [instruction, stack, frame]: [u64; 3], memory: &Memory) -> Vec<u64> {
@@ -162,7 +163,8 @@ fn native(registers: &Registers) -> framehop::UnwindRegsNative {
     framehop::UnwindRegsNative::new(registers.link, registers.stack, registers.frame)
 }
 
-/// Gives the unwinder the tables of a module; its build id, and what its addresses in memory are above those of its symbols.
+/// Gives the unwinder the tables of a module; its build id, and what its addresses in memory are above those of its
+/// symbols.
 fn add(
     unwinder: &mut framehop::UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
     mapped: &Mapped,

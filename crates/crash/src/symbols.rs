@@ -1,5 +1,5 @@
-//! Names of functions for the addresses of a report, offline: from the program itself or from the file of debug information that
-//! was split from it.
+//! Names of functions for the addresses of a report, offline: from the program itself or from the file of debug
+//! information that was split from it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ pub struct Named {
     pub functions: Vec<(String, String)>,
 }
 
-/// Files to look into for the module of `frame`: `given`, /usr/lib/debug/.build-id, `FILE.debug` beside the module, the module, and
-/// this program.
+/// Files to look into for the module of `frame`: `given`, /usr/lib/debug/.build-id, `FILE.debug` beside the module, the
+/// module, and this program.
 fn candidates(frame: &Frame, given: Option<&Path>) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = given.map(Path::to_owned).into_iter().collect();
     if let Some((directory, rest)) = frame.build_id.split_at_checked(2) {
@@ -55,8 +55,8 @@ fn loader(disk: &impl Disk, frame: &Frame, given: Option<&Path>) -> Option<addr2
     addr2line::Loader::new(path).ok()
 }
 
-/// The functions at `address`. Debug information of lines alone has names without their paths, so the outermost function, the one
-/// that has code of its own, is named by the symbol table where that has it.
+/// The functions at `address`. Debug information of lines alone has names without their paths, so the outermost
+/// function, the one that has code of its own, is named by the symbol table where that has it.
 fn name(loader: &addr2line::Loader, address: u64) -> Option<Named> {
     let mut functions = Vec::new();
     if let Ok(mut frames) = loader.find_frames(address) {

@@ -1,8 +1,8 @@
 //! The child process that turns what a crash sends into a report.
 //!
 //! *Invariants*: it ends when its role does; it acts on nothing but its standard input, a socket to the role.
-//! *Limits*: [`EVENTS_MAX`] log records, `CRASHES_MAX` crashes of threads at once, `MAPS_BYTES_MAX`. *Failure*: a report that cannot be
-//! stored is answered with number 0; the role's log says so no more, since it is about to end.
+//! *Limits*: [`EVENTS_MAX`] log records, `CRASHES_MAX` crashes of threads at once, `MAPS_BYTES_MAX`. *Failure*: a
+//! report that cannot be stored is answered with number 0; the role's log says so no more, since it is about to end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsRawFd;

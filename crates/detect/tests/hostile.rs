@@ -1,5 +1,5 @@
-//! Files of rules, tests and objectives, and templates, from anybody: refused or bounded, and never a panic. The seeded smoke of the fuzz
-//! targets `rules`, `rule_tests`, `slo` and `template`.
+//! Files of rules, tests and objectives, and templates, from anybody: refused or bounded, and never a panic. The seeded
+//! smoke of the fuzz targets `rules`, `rule_tests`, `slo` and `template`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -126,8 +126,8 @@ fn ten_thousand_rules_are_read_and_evaluated() {
     assert_eq!(firing, 10_000);
 }
 
-/// A rule that matches more series than a query may read, one whose template does not end and one that makes a text without end fail
-/// or are cut, and the others go on.
+/// A rule that matches more series than a query may read, one whose template does not end and one that makes a text
+/// without end fail or are cut, and the others go on.
 #[test]
 fn a_rule_that_takes_too_much_fails_alone() {
     let text = "groups:\n- name: g\n  rules:\n  - {alert: All, expr: up == 0}\n  - {record: b, expr: 'sum(up{host=\"7\"})'}\n  - alert: Text\n    expr: b == 0\n    annotations:\n      a: '{{ define \"t\" }}{{ template \"t\" . }}{{ end }}{{ template \"t\" . }}'\n      b: '{{ range query \"{__name__=~`up`}\" }}x{{ end }}'\n      c: '{{ printf \"%999999999d\" 1 }}'\n";

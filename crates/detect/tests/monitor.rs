@@ -32,8 +32,8 @@ fn cell(count: u32) -> Histogram {
 
 #[test]
 fn a_crash_loop_that_cuts_a_second_and_a_half_each_minute_is_found_within_six_cycles() {
-    // What happened elsewhere: a crash loop cut the stream for 1.5 s each minute. Checks that fell into the hole were taken as
-    // missing for 31 minutes, and operators found the reason, not a detector.
+    // What happened elsewhere: a crash loop cut the stream for 1.5 s each minute. Checks that fell into the hole were
+    // taken as missing for 31 minutes, and operators found the reason, not a detector.
     let mut monitor = Monitor::new(Options::default());
     let series = labels(&[("__name__", "request_seconds"), ("instance", "a")]);
     let about = SeriesProfile { labels: &series, unit: "s", width_ms: 1_000 };

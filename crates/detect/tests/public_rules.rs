@@ -1,5 +1,5 @@
-//! Public rule files and their tests, when `OGIVE_RULES_DIR` names a folder with them and a file `verdicts.txt` of lines
-//! `path pass` or `path fail`.
+//! Public rule files and their tests, when `OGIVE_RULES_DIR` names a folder with them and a file `verdicts.txt` of
+//! lines `path pass` or `path fail`.
 
 use std::path::{Path, PathBuf};
 

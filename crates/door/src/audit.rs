@@ -1,9 +1,11 @@
-//! Who did what to the server, as texts in the series [`METRIC`] and [`CONFIG_METRIC`] of the tenant `default`, like all data.
+//! Who did what to the server, as texts in the series [`METRIC`] and [`CONFIG_METRIC`] of the tenant `default`, like
+//! all data.
 //!
-//! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file what made the server read it (a
-//! signal, a request, its change), its owner and when it was written; each further line is what was asked or what differs. The label `action` names it.
-//! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for `TRIES` seconds, then
-//! counted as lost, and it has been on standard error from the beginning.
+//! Format: the first line is who asked: a user or token, a client's certificate, an address, or for a file what made
+//! the server read it (a signal, a request, its change), its owner and when it was written; each further line is what
+//! was asked or what differs. The label `action` names it.
+//! Invariants: nothing secret is in it; an entry that the store does not take now is tried again for `TRIES` seconds,
+//! then counted as lost, and it has been on standard error from the beginning.
 //! Limits: `WAITING_MAX` entries wait; `TEXT_BYTES_MAX` of one.
 
 use std::path::Path;
@@ -105,8 +107,8 @@ pub fn note(door: &Arc<Door>, entry: Entry) {
     });
 }
 
-/// Stores an entry of `time` under a number of its own, so that the same entry may be stored again; false when the store did not accept
-/// it in time, or the server is stopping.
+/// Stores an entry of `time` under a number of its own, so that the same entry may be stored again; false when the
+/// store did not accept it in time, or the server is stopping.
 pub async fn store(door: &Door, entry: &Entry, time: WallNs, number: BatchId) -> bool {
     for _ in 0..TRIES {
         if stored(door, entry, time, number).await {

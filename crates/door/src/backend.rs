@@ -77,8 +77,8 @@ pub struct Deletion<'a> {
 
 /// A store.
 pub trait Backend: Send + Sync {
-    /// Whether it takes batches now. Asked before a body is read and decoded: a store that is full is not to spend its time on
-    /// what it refuses.
+    /// Whether it takes batches now. Asked before a body is read and decoded: a store that is full is not to spend its
+    /// time on what it refuses.
     ///
     /// # Errors
     /// [`Refusal::Busy`] or [`Refusal::DiskFull`], as [`Backend::submit`] would have it.
@@ -96,7 +96,8 @@ pub trait Backend: Send + Sync {
         reply: Reply,
     ) -> Result<(), Refusal>;
 
-    /// Deletes the samples in `range` of the series of `tenant` that one of `selectors` selects; durable when it returns.
+    /// Deletes the samples in `range` of the series of `tenant` that one of `selectors` selects; durable when it
+    /// returns.
     fn delete(&self, _tenant: &Tenant, _selectors: &[Vec<Matcher>], _range: TimeRange) -> Result<(), Refusal> {
         Err(Refusal::Failed("this store does not delete".into()))
     }
@@ -106,7 +107,8 @@ pub trait Backend: Send + Sync {
         self.delete(tenant, selectors, range)
     }
 
-    /// The numbers of requests without times that it had when it was opened, as [`crate::numbers::recalled`] finds them.
+    /// The numbers of requests without times that it had when it was opened, as [`crate::numbers::recalled`] finds
+    /// them.
     fn arrivals(&self) -> Vec<BatchId> {
         Vec::new()
     }
@@ -121,7 +123,8 @@ pub trait Backend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Records in each of the snapshots what was deleted after it, as requested and as passed to [`Backend::delete`], or removes them.
+    /// Records in each of the snapshots what was deleted after it, as requested and as passed to [`Backend::delete`],
+    /// or removes them.
     fn after_deletion(&self, _snapshots: &[String], _remove: bool, _deletion: Deletion<'_>) -> Result<(), Refusal> {
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What the server counted since it started, by protocol.
 //!
-//! Invariants: for each protocol `received` = accepted + duplicate + rejected + refused + what is in flight: no sample is
-//! lost from sight. A refused one is to be sent again and then counts again. What never became a sample (a request, a line
-//! or a point that could not be read) is counted as unreadable, with its reason.
+//! Invariants: for each protocol `received` = accepted + duplicate + rejected + refused + what is in flight: no sample
+//! is lost from sight. A refused one is to be sent again and then counts again. What never became a sample (a request,
+//! a line or a point that could not be read) is counted as unreadable, with its reason.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -186,8 +186,8 @@ impl Ledger {
         count
     }
 
-    /// Counts `count` requests, lines or points that yielded no sample. Takes a lock: callers that count lines first add up
-    /// those of a datagram or a page.
+    /// Counts `count` requests, lines or points that yielded no sample. Takes a lock: callers that count lines first
+    /// add up those of a datagram or a page.
     pub fn unreadable(&self, reason: &'static str, count: u64) {
         *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).entry(reason).or_default() += count;
     }

@@ -1,8 +1,9 @@
-//! A batch with more than one batch may have, in several: what its sender numbered once is stored under numbers that follow from it.
+//! A batch with more than one batch may have, in several: what its sender numbered once is stored under numbers that
+//! follow from it.
 //!
-//! Invariants: the samples of the pieces, one behind the other, are those of the batch; each piece has the series that its samples name.
-//! The last has the batch's own number and is stored last: who finds that number finds everything. The others are known again by the
-//! range of samples that they hold, so that a batch that is sent again counts once.
+//! Invariants: the samples of the pieces, one behind the other, are those of the batch; each piece has the series that
+//! its samples name. The last has the batch's own number and is stored last: who finds that number finds everything.
+//! The others are known again by the range of samples that they hold, so that a batch that is sent again counts once.
 //! Limits: `PIECES_MAX`.
 
 use std::collections::{HashMap, HashSet};

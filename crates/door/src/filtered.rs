@@ -1,8 +1,9 @@
 //! A backend behind filters: lines are read, masked, dropped and measured before the store or the spool sees them.
 //!
-//! Invariants: a sender hears of each of its samples once: what a filter dropped, joined or only measured is accepted. A batch
-//! is refused as a whole when a part of it is, and what was stored of it is a duplicate when it comes again: the parts have its
-//! number. What filters make of lines is counted by them (`ogive_filter_events_total`), and not to the sender's batch.
+//! Invariants: a sender hears of each of its samples once: what a filter dropped, joined or only measured is accepted.
+//! A batch is refused as a whole when a part of it is, and what was stored of it is a duplicate when it comes again:
+//! the parts have its number. What filters make of lines is counted by them (`ogive_filter_events_total`), and not to
+//! the sender's batch.
 //! Threads: filters run on the thread that submits.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -120,7 +121,8 @@ fn add(sum: &mut Verdict, origins: &[Option<u32>], verdict: Verdict) {
     let rejected: Vec<_> =
         verdict.rejected.into_iter().filter_map(|(at, reason)| Some((origins[at as usize]?, reason))).collect();
     let taken = of_sender - rejected.len() as u64;
-    // The verdict does not say which samples were duplicates. Cells are only ever duplicates together with their whole batch.
+    // The verdict does not say which samples were duplicates. Cells are only ever duplicates together with their whole
+    // batch.
     let duplicate = verdict.duplicate.min(taken);
     sum.duplicate += duplicate;
     sum.accepted += taken - duplicate;

@@ -1,10 +1,10 @@
-//! The way of a batch through the server, measured as any message is: every batch is counted in each stage, the slow ones are
-//! kept whole.
+//! The way of a batch through the server, measured as any message is: every batch is counted in each stage, the slow
+//! ones are kept whole.
 //!
 //! Format: cells and slow traces as [`ogive_export::trace_series`] says, under [`METRIC`].
 //! Invariants: a batch that was answered with a verdict is counted once.
-//! Threads: the listener's and the observer's hold a publisher's writer for the 60 ns of `finish`; the store's threads stamp
-//! without a lock.
+//! Threads: the listener's and the observer's hold a publisher's writer for the 60 ns of `finish`; the store's threads
+//! stamp without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +17,8 @@ use crate::counters::Protocol;
 /// The metric of the batches' way.
 pub const METRIC: &str = "ogive_ingest_seconds";
 
-/// A batch is slow if it took three times as long as nearly all of the last second, and more than 5 ms: twice the fsync of an
-/// idle machine. Then even one batch a second, the server's own, shows its spikes.
+/// A batch is slow if it took three times as long as nearly all of the last second, and more than 5 ms: twice the fsync
+/// of an idle machine. Then even one batch a second, the server's own, shows its spikes.
 const THRESHOLD: Threshold = Threshold::Tail { times: 3.0, floor_ns: 5_000_000 };
 
 trace_path! {
@@ -132,7 +132,8 @@ impl OnTheWay {
         self.steps.in_flight.mark(point, ticks);
     }
 
-    /// The path of one of several batches that arrived together: it copies the stamps so far, and gets its own from the store.
+    /// The path of one of several batches that arrived together: it copies the stamps so far, and gets its own from the
+    /// store.
     pub fn another(&self) -> Self {
         Self { path: self.path, listed: self.listed, steps: Steps::new(self.steps.clock, self.listed, &self.path) }
     }

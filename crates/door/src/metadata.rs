@@ -1,11 +1,12 @@
 //! What senders say of their metrics: type, help and unit.
 //!
-//! Format: docs/formats/metadata.md. What is learnt is in memory, and in text series, from which it comes back after a restart.
-//! Invariants: what was learnt is answered at once, and stored within some two seconds; an entry is written when it is new and
-//! once a day while it is sent.
+//! Format: docs/formats/metadata.md. What is learnt is in memory, and in text series, from which it comes back after a
+//! restart.
+//! Invariants: what was learnt is answered at once, and stored within some two seconds; an entry is written when it is
+//! new and once a day while it is sent.
 //! Threads: any thread learns, under one lock; the observer's writes.
-//! Limits: `METRICS_MAX` of all tenants, `VARIANTS_MAX` of a metric, `HELP_BYTES_MAX`; beyond the first two nothing more is
-//! learnt.
+//! Limits: `METRICS_MAX` of all tenants, `VARIANTS_MAX` of a metric, `HELP_BYTES_MAX`; beyond the first two nothing
+//! more is learnt.
 //! Failure: a tenant whose stored metadata cannot be read is learnt anew.
 
 use std::collections::{BTreeMap, HashMap};
@@ -77,8 +78,8 @@ impl Metadata {
         metadata
     }
 
-    /// Records what a sender of `tenant` states about `metric`. The first time for a tenant this reads the store: call it from a blocking
-    /// thread where that may happen.
+    /// Records what a sender of `tenant` states about `metric`. The first time for a tenant this reads the store: call
+    /// it from a blocking thread where that may happen.
     pub fn learn(&self, tenant: &Tenant, metric: &str, kind: MetricKind, help: &str, unit: &str) {
         let (help, now) = (cut(help), self.now());
         let unit = if unit.len() > SeriesDef::UNIT_BYTES_MAX { "" } else { unit };

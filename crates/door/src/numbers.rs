@@ -1,12 +1,12 @@
 //! Numbers for batches whose senders give them none.
 //!
-//! Invariants: no two batches of this process get the same (source, sequence); a number is given once and may stay unused.
-//! A request that comes again gets another number: what makes its samples count once is their own identity, not this. Where they
-//! have none, the number is made of the request's bytes and the latest time in it, and the store's table of sequences knows it
-//! again. Where parts of it have no time at all, it is made of its bytes and of when they first came, which is remembered for
-//! `AGAIN_SECONDS`, also over a restart: the store knows which numbers it had.
-//! Limits: the table keeps the 1,024 latest requests of each of `CONTENT_SOURCES`; `ARRIVALS_MAX` requests without times are
-//! remembered.
+//! Invariants: no two batches of this process get the same (source, sequence); a number is given once and may stay
+//! unused. A request that comes again gets another number: what makes its samples count once is their own identity, not
+//! this. Where they have none, the number is made of the request's bytes and the latest time in it, and the store's
+//! table of sequences knows it again. Where parts of it have no time at all, it is made of its bytes and of when they
+//! first came, which is remembered for `AGAIN_SECONDS`, also over a restart: the store knows which numbers it had.
+//! Limits: the table keeps the 1,024 latest requests of each of `CONTENT_SOURCES`; `ARRIVALS_MAX` requests without
+//! times are remembered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,8 @@ use ogive_export::random_source;
 use ogive_model::sequence::SourceTable;
 use ogive_model::{Batch, BatchId, Reason, SourceId, Value, Verdict, WallNs};
 
-/// 256 sources of 1,024 requests: 260,000, a request a second for three days or a hundred for 40 minutes, in 4 MiB at most.
+/// 256 sources of 1,024 requests: 260,000, a request a second for three days or a hundred for 40 minutes, in 4 MiB at
+/// most.
 const CONTENT_SOURCES: u128 = 256;
 
 /// "ogive of content" in ASCII, without its last byte.
@@ -42,7 +43,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Of the request that became `batch`. It has events when one of its samples is a text: two equal ones of one time are two.
+    /// Of the request that became `batch`. It has events when one of its samples is a text: two equal ones of one time
+    /// are two.
     pub fn from_batch(batch: &Batch, is_timed: bool, fingerprint: impl FnOnce() -> u128) -> Option<Self> {
         let samples = || batch.samples.iter().flatten();
         if !samples().any(|sample| matches!(sample.value, Value::Text(_))) {
@@ -58,7 +60,8 @@ impl Content {
     }
 }
 
-/// Whether the number of a request is older than the table remembers: then it is not known whether it was received before.
+/// Whether the number of a request is older than the table remembers: then it is not known whether it was received
+/// before.
 pub fn is_forgotten(verdict: &Verdict) -> bool {
     verdict.rejected.first().is_some_and(|(_, reason)| *reason == Reason::SequenceTooOld)
 }
@@ -113,8 +116,8 @@ impl Numbers {
         self.of_content_within(content, AGAIN_SECONDS, now)
     }
 
-    /// As [`Numbers::of_content`], for a request whose sender stops retrying after `again_seconds`, at most five minutes: later the same
-    /// bytes are another request.
+    /// As [`Numbers::of_content`], for a request whose sender stops retrying after `again_seconds`, at most five
+    /// minutes: later the same bytes are another request.
     pub fn of_content_within(&self, content: Content, again_seconds: u32, now: WallNs) -> BatchId {
         let Content { fingerprint, time } = content;
         if let Some(time) = time {
@@ -160,8 +163,8 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// When `key` was first received. If that is more than `again` seconds ago, or was with another fingerprint, it is another request:
-    /// then now.
+    /// When `key` was first received. If that is more than `again` seconds ago, or was with another fingerprint, it is
+    /// another request: then now.
     fn first(&mut self, key: Key, more: u64, again: u32, now: u32) -> u32 {
         while let Some((first, _)) = self.order.front()
             && first.saturating_add(AGAIN_SECONDS) < now
@@ -238,8 +241,8 @@ mod tests {
         assert_eq!(of(5, NOW + again * 2), later);
     }
 
-    /// Of a fingerprint forty bits are in a number: among the 60,000 requests without times of five minutes two of them are the same once
-    /// a day, and the second one was taken for the first, though its bytes are others.
+    /// Of a fingerprint forty bits are in a number: among the 60,000 requests without times of five minutes two of them
+    /// are the same once a day, and the second one was taken for the first, though its bytes are others.
     #[test]
     fn others_of_the_same_bits_are_others() {
         let numbers = Numbers::new();

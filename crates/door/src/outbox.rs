@@ -1,10 +1,11 @@
 //! Batches of protocols without an acknowledgement, on their way to the store.
 //!
-//! Invariants: a batch has one (source, sequence) from its making on and is offered under it until the store has it, so that it
-//! counts once, however often the store was busy. Batches go in their order.
+//! Invariants: a batch has one (source, sequence) from its making on and is offered under it until the store has it, so
+//! that it counts once, however often the store was busy. Batches go in their order.
 //! Threads: one task of the async runtime sends; anybody may add.
-//! Limits: a batch that has more series than one may have, or more bytes, goes in parts. `WAITING_BYTES_MAX` of encoded batches
-//! wait. What is beyond is given up, the oldest first, and counted as unreadable with the reason `waited_too_long`.
+//! Limits: a batch that has more series than one may have, or more bytes, goes in parts. `WAITING_BYTES_MAX` of encoded
+//! batches wait. What is beyond is given up, the oldest first, and counted as unreadable with the reason
+//! `waited_too_long`.
 //! Failure: a store that is busy, full or failing is retried each `PAUSE`; at the end, for `LAST_TRIES`.
 
 use std::collections::{HashMap, VecDeque};
@@ -179,7 +180,8 @@ impl Outbox {
     }
 }
 
-/// The batch in as many frames as it needs, each under a number of its own; and how many samples are too large even alone.
+/// The batch in as many frames as it needs, each under a number of its own; and how many samples are too large even
+/// alone.
 fn parts(
     mut batch: Batch,
     tenant: &Tenant,
@@ -241,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    /// A check reported 120,000 values, each with a series of its own: more than a batch may declare. What had been encoded could not be
-    /// read again, the task that sends ended with a panic, and no check was heard of from then on.
+    /// A check reported 120,000 values, each with a series of its own: more than a batch may declare. What had been
+    /// encoded could not be read again, the task that sends ended with a panic, and no check was heard of from then on.
     #[test]
     fn what_is_too_much_for_one_batch_goes_in_parts() {
         let def = |name: &str, other: &str| {

@@ -1,8 +1,9 @@
 //! Configurations that are read again while the server runs, and what keeps a half-written one out.
 //!
 //! A file that is being written, or was cut off, is often still a valid configuration: one with fewer jobs.
-//! Invariants: what is taken was the same at two looks, `SETTLE` apart; a file that ends in the middle of a line although it did not before, or
-//! that became empty, is refused, and so is a configuration that lost all its entries without a list that says so. A start takes all of these.
+//! Invariants: what is taken was the same at two looks, `SETTLE` apart; a file that ends in the middle of a line
+//! although it did not before, or that became empty, is refused, and so is a configuration that lost all its entries
+//! without a list that says so. A start takes all of these.
 //! Threads: [`settled`] blocks; call it beside the async threads.
 //! Limits: `LOOKS_MAX`.
 

@@ -8,7 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::backend::Refusal;
 
-/// 256 MiB of batches and their frames between a body and the backend's reply: two of the worst that a request may unfold to.
+/// 256 MiB of batches and their frames between a body and the backend's reply: two of the worst that a request may
+/// unfold to.
 pub const UNFOLDED_KIB: usize = 2 * (ogive_protocol::READ_BYTES_MAX >> 10);
 
 /// Why there is no room.

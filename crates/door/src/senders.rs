@@ -1,9 +1,9 @@
 //! What became of the samples of each sender: the ledger of a protocol, divided by who sent.
 //!
-//! Invariants: the rows and the forgotten together hold every batch that [`crate::submission`] counted. Of a source that numbers its
-//! batches one by one, a number below its highest that never came is missing.
-//! Limits: `SENDERS_MAX` rows, the one that was silent longest goes for a new one and is added to the forgotten of its protocol;
-//! `NAME_BYTES_MAX` of a name.
+//! Invariants: the rows and the forgotten together hold every batch that [`crate::submission`] counted. Of a source
+//! that numbers its batches one by one, a number below its highest that never came is missing.
+//! Limits: `SENDERS_MAX` rows, the one that was silent longest goes for a new one and is added to the forgotten of its
+//! protocol; `NAME_BYTES_MAX` of a name.
 //! Threads: whoever replies to a batch holds the lock for one look-up.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,8 @@ use crate::protocol::Protocol;
 const SENDERS_MAX: usize = 1_000;
 /// 256 bytes of a login, an address or a target; the rest is left out.
 const NAME_BYTES_MAX: usize = 256;
-/// A number that is further ahead than this is a new beginning: nobody lost 10,000 batches in a row and says nothing else of it.
+/// A number that is further ahead than this is a new beginning: nobody lost 10,000 batches in a row and says nothing
+/// else of it.
 const JUMP_MAX: u64 = 10_000;
 
 tokio::task_local! {

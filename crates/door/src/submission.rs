@@ -1,7 +1,7 @@
 //! Handing batches to the backend: every sample is counted once, whatever becomes of it.
 //!
-//! Invariants: a batch is counted as received before it is submitted, and as what became of it when the backend replies, also when whoever
-//! sent it has gone.
+//! Invariants: a batch is counted as received before it is submitted, and as what became of it when the backend
+//! replies, also when whoever sent it has gone.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -143,8 +143,8 @@ impl LedgerEntry {
     }
 }
 
-/// The sender of a batch and the latest time in it, if that is the sender's: data that is fetched or has no times gets this
-/// server's. Senders without a name are distinguished by the `job` and the `instance` of their first series.
+/// The sender of a batch and the latest time in it, if that is the sender's: data that is fetched or has no times gets
+/// this server's. Senders without a name are distinguished by the `job` and the `instance` of their first series.
 fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, WallMs)> {
     let time = WallMs(batch.samples.iter().flatten().map(Sample::time_ms).max()?);
     match protocol {
@@ -159,7 +159,8 @@ fn witness(protocol: Protocol, batch: &Batch) -> Option<(u128, WallMs)> {
     }
 }
 
-/// Stores the pieces one after the other. A refusal ends it: the remaining samples are refused too, and the sender retries the whole.
+/// Stores the pieces one after the other. A refusal ends it: the remaining samples are refused too, and the sender
+/// retries the whole.
 pub async fn stored_in_pieces(
     door: &Door,
     protocol: Protocol,

@@ -1,10 +1,11 @@
-//! What does a second's export of 1,000 recorders cost the measured process: CPU for each cell, in the thread that takes
-//! cells and in the thread that sends them?
+//! What does a second's export of 1,000 recorders cost the measured process: CPU for each cell, in the thread that
+//! takes cells and in the thread that sends them?
 //!
-//! Two exporters run at the same time in one process, second by second: one over HTTP on loopback to a thread that reads the
-//! batch and answers as a server does, one whose way to the server is a function that only reads the batch. (So the second's
-//! sending thread does the server's reading, and no HTTP.) Each has 1,000 recorders with one writer; of these, all or none record 200 durations a second. CPU time
-//! is the kernel's (`/proc/self/task/*/schedstat`), so what else the machine does changes it little.
+//! Two exporters run at the same time in one process, second by second: one over HTTP on loopback to a thread that
+//! reads the batch and answers as a server does, one whose way to the server is a function that only reads the batch.
+//! (So the second's sending thread does the server's reading, and no HTTP.) Each has 1,000 recorders with one writer;
+//! of these, all or none record 200 durations a second. CPU time is the kernel's (`/proc/self/task/*/schedstat`), so
+//! what else the machine does changes it little.
 //!
 //! Run: `cargo bench -p ogive-export`
 

@@ -1,10 +1,10 @@
 //! The series of a process: what is measured in it, and the cells made of that each second.
 //!
-//! *Invariants*: a cell leaves its recorder once. Empty cells are not made. A counter is exported as deltas, so that cells
-//! and counts of several processes with equal labels add up; its first sample is there even when it is 0.
-//! *Threads*: any thread may add and forget series; cells are taken by one thread at a time. Nothing here is on the path of a
-//! measurement.
-//! *Limits*: [`SERIES_MAX`]. *Failure*: a function of the user's that panics is not called again, and counted.
+//! *Invariants*: a cell leaves its recorder once. Empty cells are not made. A counter is exported as deltas, so that
+//! cells and counts of several processes with equal labels add up; its first sample is there even when it is 0.
+//! *Threads*: any thread may add and forget series; cells are taken by one thread at a time. Nothing here is on the
+//! path of a measurement. *Limits*: [`SERIES_MAX`]. *Failure*: a function of the user's that panics is not called
+//! again, and counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -110,8 +110,8 @@ impl Cells {
         self.add(series, Instrument::Recorder(recorder.clone()))
     }
 
-    /// Amounts other than durations, such as bytes: `read` is called once for each cell, in the exporter's thread, and returns what was measured
-    /// since the previous call.
+    /// Amounts other than durations, such as bytes: `read` is called once for each cell, in the exporter's thread, and
+    /// returns what was measured since the previous call.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -126,8 +126,8 @@ impl Cells {
         self.add(series, Instrument::Histogram(Mutex::new(Some(Box::new(read)))))
     }
 
-    /// Texts whose series are not known in advance: `read` is called once for each cell, in the exporter's thread, and returns the texts of that
-    /// cell. One with invalid labels is left out. `name` names the entry, for forgetting it.
+    /// Texts whose series are not known in advance: `read` is called once for each cell, in the exporter's thread, and
+    /// returns the texts of that cell. One with invalid labels is left out. `name` names the entry, for forgetting it.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -185,8 +185,8 @@ impl Cells {
         Ok(())
     }
 
-    /// The messages of a path: each stage's cells and the complete slow messages, under the path's name in snake case and
-    /// `_seconds`.
+    /// The messages of a path: each stage's cells and the complete slow messages, under the path's name in snake case
+    /// and `_seconds`.
     ///
     /// # Errors
     /// As [`Cells::recorder`]; the labels `stage`, `class` and `publisher` are reserved.
@@ -216,8 +216,8 @@ impl Cells {
         self.add(series, Instrument::Traces(Mutex::new(Box::new(traces))))
     }
 
-    /// The state of the measuring clock, every ten cells, as the server reports its own: `ogive_clock_info{mode}` (1 for
-    /// the one in use, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
+    /// The state of the measuring clock, every ten cells, as the server reports its own: `ogive_clock_info{mode}` (1
+    /// for the one in use, `counter` or `os`), `ogive_clock_epoch` and `ogive_clock_error_seconds`.
     ///
     /// # Errors
     /// As [`Cells::recorder`].
@@ -279,8 +279,8 @@ impl Cells {
         Ok(())
     }
 
-    /// Collects what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own set; for a set that you
-    /// made, collect the cells in one thread. Each value is returned only once.
+    /// Collects what was measured since the last turn. An [`Exporter`](crate::Exporter) does so for its own set; for a
+    /// set that you made, collect the cells in one thread. Each value is returned only once.
     #[must_use]
     pub fn take(&self, turn: CellEnd) -> Vec<Measured> {
         let entries = {

@@ -3,12 +3,11 @@
 //! *Invariants*: cells are taken at the boundary however long the server takes; a cell is labelled with the boundary at
 //! which it was taken. [`Status`] is one moment's: `taken == acknowledged + waiting + dropped`.
 //! *Threads*: `ogive-cells` waits for the boundary and fills the outbox; `ogive-send` empties it. Both stop at
-//! [`Exporter::shutdown`] or when the exporter is dropped. Two, because name resolution and a slow server block, and cells that are
-//! taken late are wrong.
-//! *Limits*: of the outbox; an attempt ends after [`ATTEMPT`]. A cell costs 5.7 us of CPU, 5.3 of them in taking it (1,000 recorders
-//! with 200 durations a second on a Xeon VM: `cargo bench -p ogive-export`), a recorder in which nothing happened 0.2 us.
-//! *Failure*: a server that is away is waited for; see the outbox and `http`. In a child of fork there are no threads: the
-//! status says so, and nothing there waits for them.
+//! [`Exporter::shutdown`] or when the exporter is dropped. Two, because name resolution and a slow server block, and
+//! cells that are taken late are wrong. *Limits*: of the outbox; an attempt ends after [`ATTEMPT`]. A cell costs 5.7 us
+//! of CPU, 5.3 of them in taking it (1,000 recorders with 200 durations a second on a Xeon VM: `cargo bench -p
+//! ogive-export`), a recorder in which nothing happened 0.2 us. *Failure*: a server that is away is waited for; see the
+//! outbox and `http`. In a child of fork there are no threads: the status says so, and nothing there waits for them.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -105,8 +104,8 @@ pub struct Status {
     pub in_doubt: Amount,
     /// Bytes that wait.
     pub waiting_bytes: usize,
-    /// What was dropped, by reason: `bound`, `shutdown`, `too_large`, `status_400` and similar, or a reason from the server
-    /// for single samples.
+    /// What was dropped, by reason: `bound`, `shutdown`, `too_large`, `status_400` and similar, or a reason from the
+    /// server for single samples.
     pub dropped: BTreeMap<String, Dropped>,
     /// Attempts to send.
     pub attempts: u64,
@@ -349,8 +348,8 @@ impl Exporter {
         }
     }
 
-    /// Collects the current cell, and waits until everything is acknowledged, at most `timeout`. What no server can have
-    /// received by then is dropped, and counted; what one may have received stays `in_doubt`.
+    /// Collects the current cell, and waits until everything is acknowledged, at most `timeout`. What no server can
+    /// have received by then is dropped, and counted; what one may have received stays `in_doubt`.
     pub fn shutdown(self, timeout: Duration) -> Status {
         self.stop(timeout);
         self.status()
@@ -446,8 +445,8 @@ impl Taker {
         (now + self.interval / 10).align_down(self.interval)
     }
 
-    /// Returns true when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back makes no
-    /// cell longer.
+    /// Returns true when it is to stop. The wait is measured on the monotonic clock: a wall clock that is set back
+    /// makes no cell longer.
     fn wait_until(&self, end: WallNs) -> bool {
         let until = self.shared.now().saturating_add((end - self.shared.wall()).max(Ns::ZERO));
         let mut inner = self.shared.lock();

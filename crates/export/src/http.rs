@@ -3,10 +3,11 @@
 //! - [`Client`]: for who sends to several servers himself (the broker).
 //! - `HttpLink`: the exporter's way to one server.
 //!
-//! *Limits*: an answer of [`ClientOptions::answer_bytes_max`]; a connection is waited for at most [`CONNECT`]. No proxy is taken from the
-//! environment and no redirect is followed: the address given is the one that gets the measurements.
-//! *Failure*: 400, 415 and 422 of a server that says why, and 413 of anybody, speak of the batch, which is given up; everything else
-//! (429, 5xx, and 401, 403, 404 too, which speak of the address) is tried again, until the bound on what waits decides.
+//! *Limits*: an answer of [`ClientOptions::answer_bytes_max`]; a connection is waited for at most [`CONNECT`]. No proxy
+//! is taken from the environment and no redirect is followed: the address given is the one that gets the measurements.
+//! *Failure*: 400, 415 and 422 of a server that says why, and 413 of anybody, speak of the batch, which is given up;
+//! everything else (429, 5xx, and 401, 403, 404 too, which speak of the address) is tried again, until the bound on
+//! what waits decides.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -339,8 +340,8 @@ fn failed(address: &str, error: &ureq::Error) -> NoReply {
     NoReply { in_doubt: !never_there, is_refused, detail: format!("no response from {address}: {error}") }
 }
 
-/// Whether every address of the host of `url` refuses connections: nobody listens there. One that does not answer within a second does
-/// not refuse.
+/// Whether every address of the host of `url` refuses connections: nobody listens there. One that does not answer
+/// within a second does not refuse.
 pub fn refuses_everywhere(url: &str) -> bool {
     use std::net::{TcpStream, ToSocketAddrs};
     let Ok(uri) = url.parse::<ureq::http::Uri>() else { return false };
@@ -429,8 +430,9 @@ mod tests {
         assert!(matches!(outcome(507, ""), Outcome::Later { after, .. } if after == seven));
     }
 
-    /// A broker was given the plain port's scheme for a port that speaks TLS: what stands there answers 400 with a page of its own, and
-    /// the broker gave up all it had. Who does not speak as a server of ours does says nothing of the batch.
+    /// A broker was given the plain port's scheme for a port that speaks TLS: what stands there answers 400 with a page
+    /// of its own, and the broker gave up all it had. Who does not speak as a server of ours does says nothing of the
+    /// batch.
     #[test]
     fn a_page_of_somebody_else_is_no_word_on_the_batch() {
         for status in [400, 415, 422] {

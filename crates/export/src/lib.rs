@@ -1,4 +1,5 @@
-//! Sends what a process measures to an Ogive server or broker: each second its cells, each slow trace whole, exactly once.
+//! Sends what a process measures to an Ogive server or broker: each second its cells, each slow trace whole, exactly
+//! once.
 //!
 //! Register recorders, counters, traces and meters of `ogive-probe` with [`Exporter::cells`]; nothing on the path of a
 //! measurement changes. What cannot be sent waits in memory up to a bound; what the bound costs is counted, exported as

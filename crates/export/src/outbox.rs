@@ -1,13 +1,13 @@
 //! What waits to be sent: frames in the order of their cells, bounded, each under one number from its first sending on.
 //!
-//! *Invariants*: `taken == acknowledged + waiting + dropped`, field by field ([`Amount`]), after every call. A frame that a
-//! server may have seen keeps its number and its bytes until the server has spoken of it, and is never counted as dropped
-//! before. Numbers rise by one without gaps over what servers have seen: what is given up for the bound had none yet.
-//! (Frames are written with the number that they will have if nothing before them is given up; otherwise they are
-//! written anew when their turn comes.)
-//! *Limits*: after each cell, `keep_bytes` of frames wait beside the one in flight; the oldest that no server can have seen makes
-//! room. A report of what was dropped (some hundred bytes each tenth cell) makes no room itself, or it would not be true.
-//! *Failure*: what is dropped is counted by reason and reported once, also when the report is dropped itself.
+//! *Invariants*: `taken == acknowledged + waiting + dropped`, field by field ([`Amount`]), after every call. A frame
+//! that a server may have seen keeps its number and its bytes until the server has spoken of it, and is never counted
+//! as dropped before. Numbers rise by one without gaps over what servers have seen: what is given up for the bound had
+//! none yet. (Frames are written with the number that they will have if nothing before them is given up; otherwise they
+//! are written anew when their turn comes.) *Limits*: after each cell, `keep_bytes` of frames wait beside the one in
+//! flight; the oldest that no server can have seen makes room. A report of what was dropped (some hundred bytes each
+//! tenth cell) makes no room itself, or it would not be true. *Failure*: what is dropped is counted by reason and
+//! reported once, also when the report is dropped itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -329,8 +329,8 @@ impl Outbox {
     }
 }
 
-/// The frame under another number. A frame of our own can always be decoded; if not, it is sent unchanged, and the receiver
-/// accepts numbers with gaps too.
+/// The frame under another number. A frame of our own can always be decoded; if not, it is sent unchanged, and the
+/// receiver accepts numbers with gaps too.
 fn renumbered(frame: &Arc<[u8]>, source: SourceId, sequence: u64) -> Arc<[u8]> {
     let again = Batch::decode(frame).and_then(|batch| Batch { source, sequence, ..batch }.encode());
     again.map_or_else(|_| frame.clone(), Into::into)

@@ -1,10 +1,11 @@
 //! The names of a traced path's series: how a slow trace finds the histograms that it explains, and they it.
 //!
 //! *Format*: a path is measured under one metric `M`: `M{stage="total"}`, `M{stage="<point>",class="infra|logic"}`,
-//! `M{stage="class:infra"}`, `M{stage="class:logic"}`, `M{stage="gap",publisher=".."}` and `M{stage="between",mark=".."}`, each with the user's labels. Its
-//! slow traces are texts of the series named `M` without `_seconds` and with `_slow`, with the labels of the total, at the
-//! time of the cell that counted them. So the same labels and the same cell: only `__name__` differs. What was not measured, or
-//! is not there as a text, is counted under the same stem, with `_unmeasured_total` and `_slow_dropped_total`.
+//! `M{stage="class:infra"}`, `M{stage="class:logic"}`, `M{stage="gap",publisher=".."}` and
+//! `M{stage="between",mark=".."}`, each with the user's labels. Its slow traces are texts of the series named `M`
+//! without `_seconds` and with `_slow`, with the labels of the total, at the time of the cell that counted them. So the
+//! same labels and the same cell: only `__name__` differs. What was not measured, or is not there as a text, is counted
+//! under the same stem, with `_unmeasured_total` and `_slow_dropped_total`.
 
 use ogive_model::{Labels, METRIC_NAME};
 use ogive_probe::Class;

@@ -1,10 +1,10 @@
 //! A traced path as series: cells of its stages, and its slow messages as texts beside the cells that count them.
 //!
 //! *Format*: histograms and texts as [`trace_series`](crate::trace_series) names them. Counters beside them:
-//! `_unmeasured_total{reason}` (messages `incomplete`, `straddled`; once there are any, marks of lists `marks_lost`, `marks_straddled`, and
-//! points `repeated`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`).
-//! *Invariants*: a slow message is at the time of the cell that counted it.
-//! *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest stay.
+//! `_unmeasured_total{reason}` (messages `incomplete`, `straddled`; once there are any, marks of lists `marks_lost`,
+//! `marks_straddled`, and points `repeated`) and `_slow_dropped_total{reason}` (`overwritten`, `limit`). *Invariants*:
+//! a slow message is at the time of the cell that counted it. *Limits*: [`SLOW_MAX`] slow messages a cell; the slowest
+//! stay.
 
 use ogive_model::{Kind, SeriesDef, Temporality, Value, WallNs};
 use ogive_probe::{Class, SlowTrace, TickSource, TraceCell, TracePath, TraceRecorder};
@@ -92,8 +92,8 @@ impl<P: TracePath, T: TickSource> TracesOf<P, T> {
         let waited = slow.len();
         slow.append(&mut self.recorder.drain());
         if !is_last {
-            // What was finished between the snapshot and the draining belongs to the next cell. It waits for one cell, not for
-            // the count of a writer that ended inside `finish`.
+            // What was finished between the snapshot and the draining belongs to the next cell. It waits for one cell,
+            // not for the count of a writer that ended inside `finish`.
             let counted = usize::try_from(counted).unwrap_or(usize::MAX).max(waited);
             self.pending = slow.split_off(counted.min(slow.len()));
         }

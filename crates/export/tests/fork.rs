@@ -1,4 +1,5 @@
-//! An exporter in a child of fork. Alone in its process: a fork while another test holds a lock would leave it held for ever.
+//! An exporter in a child of fork. Alone in its process: a fork while another test holds a lock would leave it held for
+//! ever.
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How many lines does a CPU filter in a second, from a batch to the batch that is stored? Each kind of filter in turn, the rounds
-//! interleaved, on one thread: `cargo bench -p ogive-filter --bench lines`.
+//! How many lines does a CPU filter in a second, from a batch to the batch that is stored? Each kind of filter in turn,
+//! the rounds interleaved, on one thread: `cargo bench -p ogive-filter --bench lines`.
 
 use std::hint::black_box;
 use std::time::Instant;

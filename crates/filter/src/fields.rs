@@ -10,7 +10,8 @@ use ogive_search::{FieldSource, Line};
 /// 256: crowded JSON records have a hundred.
 pub const FIELDS_MAX: usize = 256;
 
-/// 1 MiB: four times the longest line that is parsed, because the names of nested members repeat those of their parents.
+/// 1 MiB: four times the longest line that is parsed, because the names of nested members repeat those of their
+/// parents.
 pub const FIELDS_BYTES_MAX: usize = 1 << 20;
 
 /// Names and values, in the order of the line.

@@ -1,7 +1,7 @@
 //! Lines that belong together: those that go on, and the pieces of a container's message.
 //!
-//! Invariants: lines are joined within their batch and series alone. A line that waited for the next batch would be acknowledged before
-//! it is durable.
+//! Invariants: lines are joined within their batch and series alone. A line that waited for the next batch would be
+//! acknowledged before it is durable.
 //! Limits: [`EVENT_BYTES_MAX`] of lines that are joined.
 
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! Filters: what happens to lines between a listener and the store, or the spool of a broker.
 //!
 //! Pure: a [`Stage`] takes a batch and gives the batches that are to be stored. Configuration: docs/filters.md.
-//! Invariants: samples that are no texts pass as they are, and so do the server's own texts and exemplars; each line is stored, dropped
-//! or joined, and counted by the filter that did it; what numbers become travels in the batch of their lines, under its number, so
-//! that a batch that is sent again counts once. Work and memory for a line are linear in it. Between batches a stage keeps labels of
-//! series and the open lines of sessions.
+//! Invariants: samples that are no texts pass as they are, and so do the server's own texts and exemplars; each line is
+//! stored, dropped or joined, and counted by the filter that did it; what numbers become travels in the batch of their
+//! lines, under its number, so that a batch that is sent again counts once. Work and memory for a line are linear in
+//! it. Between batches a stage keeps labels of series and the open lines of sessions.
 //! Limits: see [`parse`](LINE_BYTES_MAX), [`FIELDS_MAX`], [`CELLS_MAX`], [`EVENT_BYTES_MAX`].
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Numbers of lines as histogram cells, and lines as counts.
 //!
-//! Invariants: each number is in exactly one cell of one second, the one that its line's time is in, with exact sum, minimum and
-//! maximum; the store merges cells of several batches. A cell's exemplar is the line of its largest number.
-//! Limits: [`CELLS_MAX`] cells of a batch, [`EXEMPLAR_BYTES_MAX`] of a line in an exemplar, and each rule's number of series, beyond
-//! which the values of its labels are [`OTHER`].
+//! Invariants: each number is in exactly one cell of one second, the one that its line's time is in, with exact sum,
+//! minimum and maximum; the store merges cells of several batches. A cell's exemplar is the line of its largest number.
+//! Limits: [`CELLS_MAX`] cells of a batch, [`EXEMPLAR_BYTES_MAX`] of a line in an exemplar, and each rule's number of
+//! series, beyond which the values of its labels are [`OTHER`].
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};

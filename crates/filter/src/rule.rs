@@ -1,7 +1,7 @@
 //! Rules for numbers, counts and sessions as people write them.
 //!
-//! Limits: [`RULES_MAX`] entries of a list, [`SERIES_MAX`] series of a rule, [`OPEN_MAX`] sessions and [`TIMEOUT_MS_MAX`] of one for
-//! sessions.
+//! Limits: [`RULES_MAX`] entries of a list, [`SERIES_MAX`] series of a rule, [`OPEN_MAX`] sessions and
+//! [`TIMEOUT_MS_MAX`] of one for sessions.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;

@@ -1,7 +1,8 @@
 //! A batch through the filters.
 //!
-//! Invariants: the samples that are no lines keep their order and their series; a line is in exactly one of the batches that come of
-//! it, or in none and counted. Batches for other tenants have the source and the sequence of the first: sequences are per tenant.
+//! Invariants: the samples that are no lines keep their order and their series; a line is in exactly one of the batches
+//! that come of it, or in none and counted. Batches for other tenants have the source and the sequence of the first:
+//! sequences are per tenant.
 //! Limits: [`KNOWN_MAX`] series whose labels are remembered for senders that name series by their identity.
 
 use std::collections::{BTreeMap, HashMap};

@@ -63,7 +63,8 @@ impl Template {
         })
     }
 
-    /// Appends its text to `out`. A missing field is empty; returns false when it has fields and all of them are missing.
+    /// Appends its text to `out`. A missing field is empty; returns false when it has fields and all of them are
+    /// missing.
     pub(crate) fn write<'v>(&self, out: &mut String, value: impl Fn(&str) -> Option<&'v str>) -> bool {
         let (mut fields, mut found) = (0, 0);
         for piece in &self.0 {

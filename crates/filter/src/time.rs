@@ -1,7 +1,8 @@
 //! Times that lines have in them.
 //!
-//! Format: RFC 3339, or a number since 1970 whose digits before the point give its unit: up to 11 are seconds, 14 milliseconds, 17
-//! microseconds, 19 nanoseconds. Only seconds have a fraction. Digits behind the ninth of a fraction are dropped.
+//! Format: RFC 3339, or a number since 1970 whose digits before the point give its unit: up to 11 are seconds, 14
+//! milliseconds, 17 microseconds, 19 nanoseconds. Only seconds have a fraction. Digits behind the ninth of a fraction
+//! are dropped.
 
 use ogive_model::WallNs;
 use ogive_text::calendar::rfc3339_ms;

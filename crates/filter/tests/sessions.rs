@@ -318,8 +318,8 @@ fn cells_are_those_of_what_happened() {
     }
 }
 
-/// Ids that are used again, and lines that are repeated: what comes of a sequence of lines does not depend on how it is cut, and each line
-/// is counted once.
+/// Ids that are used again, and lines that are repeated: what comes of a sequence of lines does not depend on how it is
+/// cut, and each line is counted once.
 #[test]
 fn cells_do_not_depend_on_the_cut() {
     for seed in 0..400 {

@@ -1,9 +1,9 @@
 //! Tickets that enrol a broker once, and the tokens that brokers have.
 //!
-//! Format: a ticket is `ogf_ID_SECRET_FINGERPRINT` in hexadecimal digits of 16, 32 and 32; the last part names the key of
-//! the server, so that whoever redeems it believes no other.
-//! Invariants: tickets and tokens are kept as their SHA-256. A ticket that was redeemed is redeemed again only by the same
-//! name and hash of a token: by the broker that did not get the answer.
+//! Format: a ticket is `ogf_ID_SECRET_FINGERPRINT` in hexadecimal digits of 16, 32 and 32; the last part names the key
+//! of the server, so that whoever redeems it believes no other.
+//! Invariants: tickets and tokens are kept as their SHA-256. A ticket that was redeemed is redeemed again only by the
+//! same name and hash of a token: by the broker that did not get the answer.
 //! Limits: [`TICKET_MS_MAX`], [`LIFETIME_MS_MIN`], [`LIFETIME_MS_MAX`], [`TICKETS_MAX`], [`BROKERS_MAX`].
 
 use serde::{Deserialize, Serialize};

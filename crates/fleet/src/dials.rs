@@ -1,7 +1,7 @@
 //! Connections through brokers, as the server counts them: those that brokers are asked for, and those that are open.
 //!
-//! Invariants: a request is delivered to one poll of its broker, and only that broker can answer it, once. A place is free
-//! again when the connection, or the wait for it, ends in whatever way.
+//! Invariants: a request is delivered to one poll of its broker, and only that broker can answer it, once. A place is
+//! free again when the connection, or the wait for it, ends in whatever way.
 //! Limits: [`CONNECTIONS_MAX`] at the server, [`BROKER_CONNECTIONS_MAX`] of a broker, [`ESTABLISH`] until one is there.
 
 use std::collections::HashMap;

@@ -1,10 +1,11 @@
 //! Who of a group's brokers may run which of its spread checks now: instants and reports in, grants out.
 //!
-//! Each poll of a broker reports what it runs, and each answer grants what it may run, for one lease from the moment at which
-//! the broker asked. A grant is remembered until the broker reports that it runs less, or until its last poll is a lease
-//! and a margin old: whichever of its answers were lost, by then it has stopped.
-//! Invariants: a check is granted to a further broker only while fewer than it wants may be running it. After a start nothing
-//! is granted that its broker did not report to run, until every lease of before the start is over: a restart moves nothing.
+//! Each poll of a broker reports what it runs, and each answer grants what it may run, for one lease from the moment at
+//! which the broker asked. A grant is remembered until the broker reports that it runs less, or until its last poll is
+//! a lease and a margin old: whichever of its answers were lost, by then it has stopped.
+//! Invariants: a check is granted to a further broker only while fewer than it wants may be running it. After a start
+//! nothing is granted that its broker did not report to run, until every lease of before the start is over: a restart
+//! moves nothing.
 //! Limits: a broker reports `SPREAD_MAX` names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -366,8 +367,8 @@ mod tests {
         }
     }
 
-    /// Brokers come, go, restart and lose answers, and the server restarts: never do more run a check than it wants, and once all
-    /// is quiet exactly as many do.
+    /// Brokers come, go, restart and lose answers, and the server restarts: never do more run a check than it wants,
+    /// and once all is quiet exactly as many do.
     #[test]
     fn no_check_ever_runs_more_often_than_it_wants() {
         for seed in 0..60 {

@@ -1,8 +1,8 @@
 //! The server's side: groups, brokers, tickets, and the long poll.
 //!
-//! Invariants: what is acknowledged is durable. A change wakes the polls of the brokers that it is about, so that it reaches
-//! them as fast as they can take it; a poll of a broker ends an earlier one of the same broker. Each poll is judged by the
-//! enrolment that is in force when it comes and when it is answered: one that was revoked ends at once.
+//! Invariants: what is acknowledged is durable. A change wakes the polls of the brokers that it is about, so that it
+//! reaches them as fast as they can take it; a poll of a broker ends an earlier one of the same broker. Each poll is
+//! judged by the enrolment that is in force when it comes and when it is answered: one that was revoked ends at once.
 //! Threads: writers come one after the other and block (call them beside the async threads); a poll holds a lock for
 //! microseconds only.
 //! Limits: [`WAIT_MIN_MS`] to [`WAIT_MAX`] of a poll, [`WAITING_MAX`] of them beside other requests.
@@ -43,13 +43,13 @@ const WAIT_MIN_MS: u64 = 10_000;
 const WAIT_PER_BROKER_MS: u64 = 5;
 /// 128 polls wait at the main address, which has 736 connections; more at an address of their own.
 const WAITING_MAX: usize = 128;
-/// A poll: a report of some KiB, the outcomes of all requests, and the names of all spread checks, half of whose bytes are
-/// escaped.
+/// A poll: a report of some KiB, the outcomes of all requests, and the names of all spread checks, half of whose bytes
+/// are escaped.
 pub const POLL_BYTES_MAX: usize =
     (64 << 10) + 2 * PENDING_MAX * ANSWER_BYTES_MAX + 2 * SPREAD_MAX * (NAME_BYTES_MAX + 2);
 
-/// How a configuration is validated: as the brokers do it. What of it is divided among them, or the mistakes, a sentence
-/// each.
+/// How a configuration is validated: as the brokers do it. What of it is divided among them, or the mistakes, a
+/// sentence each.
 pub type Validate = fn(&Contents) -> Result<Spread, Vec<String>>;
 
 /// See the module.
@@ -720,8 +720,8 @@ impl State {
         others.filter(|member| member.enrolment.name != but).for_each(|member| member.wake.notify_one());
     }
 
-    /// Ends the leases that are over. How many spread checks run as they should, and how many wait for brokers; none where
-    /// there never were any.
+    /// Ends the leases that are over. How many spread checks run as they should, and how many wait for brokers; none
+    /// where there never were any.
     fn end_leases(&mut self, now_ns: u64) -> Option<(usize, usize)> {
         let expired = self.divisions.iter_mut().filter(|(_, division)| !division.is_empty());
         let expired = expired.filter_map(|(group, division)| division.expire(now_ns).then(|| group.clone()));
@@ -731,8 +731,8 @@ impl State {
         (!self.divisions.is_empty()).then_some((checks - waiting, waiting))
     }
 
-    /// The highest version that a broker of the group reported: after a server was restored from an older copy, its next
-    /// version must be above.
+    /// The highest version that a broker of the group reported: after a server was restored from an older copy, its
+    /// next version must be above.
     fn highest(&self, group: &str) -> u64 {
         let of_group = self.members.values().filter(|member| member.enrolment.group == group);
         of_group.filter_map(|member| Some(member.seen.as_ref()?.report.version)).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Every version of every group's configuration, signed, one file each.
 //!
-//! Invariants: a version is durable in every directory before it is visible; numbers only grow; a version that is there is
-//! never changed. The newest version that can be read and whose signature is right is the one in force.
+//! Invariants: a version is durable in every directory before it is visible; numbers only grow; a version that is there
+//! is never changed. The newest version that can be read and whose signature is right is the one in force.
 //! Limits: [`GROUPS_MAX`], [`VERSIONS_MAX`].
 
 use std::collections::BTreeMap;

@@ -1,9 +1,11 @@
 //! The spread checks that this broker runs, and until when it may.
 //!
-//! A lease begins when the broker asked, not when the answer came, so that it ends here before it ends on the server. A server
-//! whose host refuses the connection is down: it grants nothing to others, and after its start it waits for a lease
-//! before it does, so the lease goes on. A server that does not answer at all may be there for others: the lease ends.
-//! Invariants: what runs is what was granted last, or nothing once the lease is over. One that is over is not prolonged.
+//! A lease begins when the broker asked, not when the answer came, so that it ends here before it ends on the server. A
+//! server whose host refuses the connection is down: it grants nothing to others, and after its start it waits for a
+//! lease before it does, so the lease goes on. A server that does not answer at all may be there for others: the lease
+//! ends.
+//! Invariants: what runs is what was granted last, or nothing once the lease is over. One that is over is not
+//! prolonged.
 //! Threads: `fleet-lease` ends it to the millisecond, whatever the thread that polls waits for.
 
 use std::collections::BTreeSet;

@@ -4,13 +4,13 @@
 //!   data directory.
 //! - Server: `group_store` (every version of every group), `credential` (one-time tickets, tokens of brokers), `task`
 //!   (requests to a broker), `member` (a broker as the server knows it), `spread` and `division` (checks that only some
-//!   brokers of a group run, and who may run them now), `dials` (connections through brokers), `fleet` (all of it, and the
-//!   long poll).
+//!   brokers of a group run, and who may run them now), `dials` (connections through brokers), `fleet` (all of it, and
+//!   the long poll).
 //! - Broker: `broker` (what the fleet needs of it), `broker_store` (its credential, the last good version and the
-//!   requests that it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that asks the
-//!   server).
-//! - Both: `target` (what a broker may be asked to connect to), `relay` (bytes both ways between two streams), `watch` (what
-//!   a broker shows while it is watched) and `lines` (lines over such a stream).
+//!   requests that it has seen), `lease` (the checks that it runs for the group, and until when), `link` (the loop that
+//!   asks the server).
+//! - Both: `target` (what a broker may be asked to connect to), `relay` (bytes both ways between two streams), `watch`
+//!   (what a broker shows while it is watched) and `lines` (lines over such a stream).
 //!
 //! Invariants: a configuration is accepted only after it was validated as a broker validates it; a broker applies only
 //! what the key of its server has signed, for its own group, and newer than what it has; what it cannot apply leaves

@@ -1,9 +1,11 @@
 //! The broker's side: a thread that asks the server for what is new, over the broker's own connection.
 //!
-//! Invariants: what the server sends is applied only when the key of the enrolment has signed it, for this group, and it is
-//! newer than what runs; the last good version stays otherwise, and at each start it is applied before the server is asked.
+//! Invariants: what the server sends is applied only when the key of the enrolment has signed it, for this group, and
+//! it is newer than what runs; the last good version stays otherwise, and at each start it is applied before the server
+//! is asked.
 //! Threads: one that polls, one that carries out requests, one that ends the lease of spread checks.
-//! Failure: a server that does not answer is asked again after [`PAUSE_MIN`] to [`PAUSE_MAX`]; the broker goes on without.
+//! Failure: a server that does not answer is asked again after [`PAUSE_MIN`] to [`PAUSE_MAX`]; the broker goes on
+//! without.
 //! Limits: [`ANSWER_BYTES`] of an answer.
 
 use std::path::PathBuf;
@@ -238,7 +240,8 @@ impl Link {
         }
     }
 
-    /// Verifies and applies a version; 0 when that is refused. `claimed`: the version that the server named, if it sent it.
+    /// Verifies and applies a version; 0 when that is refused. `claimed`: the version that the server named, if it sent
+    /// it.
     fn take(&mut self, credential: &Credential, signed: &Signed, claimed: Option<u64>) -> u64 {
         match self.checked(credential, signed, claimed) {
             Ok(version) => {

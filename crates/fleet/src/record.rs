@@ -1,8 +1,8 @@
 //! Small files with a checksum, the same in several directories.
 //!
 //! Format: the line `ogive-fleet 1 SHA256`, then JSON, which the hash is of (docs/formats/fleet.md).
-//! Invariants: a file is there whole or not at all, and is durable in every directory before a write returns; a copy that
-//! is damaged or missing is written again from a good one when it is read.
+//! Invariants: a file is there whole or not at all, and is durable in every directory before a write returns; a copy
+//! that is damaged or missing is written again from a good one when it is read.
 //! Limits: [`RECORD_BYTES_MAX`].
 //! Failure: a file of which no copy is good is an error with its path.
 

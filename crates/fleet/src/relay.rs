@@ -1,9 +1,10 @@
 //! Relays bytes both ways between two streams.
 //!
-//! Format: a plain stream is bytes; a framed one is described in docs/formats/fleet.md: the end of the data is a frame of its
-//! own, so that a connection that breaks cannot be taken for one that has sent everything.
-//! Invariants: bytes arrive whole and in order; the end of one direction is passed on and leaves the other open; what ends
-//! early ends both. At most one payload for each direction is held, so a reader that is slow slows its writer down.
+//! Format: a plain stream is bytes; a framed one is described in docs/formats/fleet.md: the end of the data is a frame
+//! of its own, so that a connection that breaks cannot be taken for one that has sent everything.
+//! Invariants: bytes arrive whole and in order; the end of one direction is passed on and leaves the other open; what
+//! ends early ends both. At most one payload for each direction is held, so a reader that is slow slows its writer
+//! down.
 //! Limits: [`PAYLOAD_BYTES_MAX`]; nothing moves for [`IDLE`] at most.
 
 use std::fmt;
@@ -85,8 +86,8 @@ pub struct Relayed {
     pub received: u64,
 }
 
-/// Relays between two streams until both directions have ended, one breaks, no byte has moved for `idle`, or `cut` says why to
-/// end.
+/// Relays between two streams until both directions have ended, one breaks, no byte has moved for `idle`, or `cut` says
+/// why to end.
 pub async fn relay<A, B>(near: Side<A>, far: Side<B>, idle: Duration, cut: impl Future<Output = String>) -> Relayed
 where
     A: AsyncRead + AsyncWrite + Unpin,
@@ -213,8 +214,8 @@ mod tests {
         relay(near, far, IDLE, pending()).await
     }
 
-    /// A client, a server, and between them the three who relay: the operator, the server of the fleet, and the broker. The
-    /// buffers are small, so that everybody waits for everybody.
+    /// A client, a server, and between them the three who relay: the operator, the server of the fleet, and the broker.
+    /// The buffers are small, so that everybody waits for everybody.
     #[tokio::test]
     async fn bytes_pass_all_who_relay_and_ends_are_passed_on() {
         let pair = || duplex(1_000);

@@ -1,10 +1,10 @@
 //! Checks that only some of the brokers of a group run, and which brokers those are.
 //!
-//! A check belongs to the brokers that score highest for it, where the score is a hash of both names (rendezvous hashing,
-//! Thaler and Ravishankar 1998). A broker that leaves gives up its own checks and no others move; one that comes back takes
-//! the same ones again; and no table of who has what is kept anywhere.
-//! Invariants: the owners follow from the names alone, on every machine and after every restart. As many brokers own a check as
-//! it wants, or all where there are fewer.
+//! A check belongs to the brokers that score highest for it, where the score is a hash of both names (rendezvous
+//! hashing, Thaler and Ravishankar 1998). A broker that leaves gives up its own checks and no others move; one that
+//! comes back takes the same ones again; and no table of who has what is kept anywhere.
+//! Invariants: the owners follow from the names alone, on every machine and after every restart. As many brokers own a
+//! check as it wants, or all where there are fewer.
 //! Limits: [`SPREAD_MAX`], [`NAME_BYTES_MAX`], [`LEASE_MIN`], [`LEASE_MAX`].
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,8 +2,8 @@
 //!
 //! Format: a target is `NAME:PORT`, `IPV4:PORT` or `[IPV6]:PORT`. An entry of the list is the same, or a network:
 //! `10.0.0.0/8:22`, `[fd00::/8]:22`.
-//! Invariants: a name is permitted by an entry with the same text alone, an address by an entry with the same address or a
-//! network around it; the port is that of the entry. An empty list permits nothing.
+//! Invariants: a name is permitted by an entry with the same text alone, an address by an entry with the same address
+//! or a network around it; the port is that of the entry. An empty list permits nothing.
 //! Limits: [`ENTRIES_MAX`], [`TARGET_BYTES_MAX`].
 
 use std::fmt;

@@ -1,8 +1,10 @@
-//! What does one record cost, beside reading the clock and beside the hdrhistogram and histogram crates? And merge, and quantiles?
+//! What does one record cost, beside reading the clock and beside the hdrhistogram and histogram crates? And merge, and
+//! quantiles?
 //!
-//! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; the time is
-//! the thread's CPU time, so that waiting for a CPU does not count; each round's ratio is taken within the round. Printed: nanoseconds per operation (median, least, greatest round) and the
-//! ratio to the first of its group (median). `cargo bench -p ogive-hist --bench record`; `ROUNDS=n` for more rounds.
+//! All contenders run in turn, round after round, in one process, so that a noisy machine disturbs all alike; the time
+//! is the thread's CPU time, so that waiting for a CPU does not count; each round's ratio is taken within the round.
+//! Printed: nanoseconds per operation (median, least, greatest round) and the ratio to the first of its group (median).
+//! `cargo bench -p ogive-hist --bench record`; `ROUNDS=n` for more rounds.
 
 #[path = "common/streams.rs"]
 mod streams;
@@ -104,11 +106,12 @@ fn record(stream: &str, values: &[u64], rounds: usize) {
     time(&format!("record, {stream}"), &mut contenders, rounds);
 }
 
-/// Words of a place that is counted in: not a multiple of 4 KiB, so that one place's stores do not delay another's loads.
+/// Words of a place that is counted in: not a multiple of 4 KiB, so that one place's stores do not delay another's
+/// loads.
 const PLACE: usize = FLAT_BINS + 272;
 
-/// What a batch is made of: finding the bins, and counting them. Equal bins in a row wait for each other's count to come back from the store,
-/// unless they are counted in several places in turn.
+/// What a batch is made of: finding the bins, and counting them. Equal bins in a row wait for each other's count to
+/// come back from the store, unless they are counted in several places in turn.
 fn parts_of_a_batch(stream: &str, values: &[u64], rounds: usize) {
     const BUFFER: usize = 512;
     let mut all = vec![0_u16; values.len()];

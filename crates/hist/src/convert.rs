@@ -116,8 +116,8 @@ impl<C: Count> Histogram<C> {
 }
 
 impl Scheme {
-    /// The greatest relative distance between a value in a bin and its representative value; `None` when the bin reaches
-    /// zero or is unbounded.
+    /// The greatest relative distance between a value in a bin and its representative value; `None` when the bin
+    /// reaches zero or is unbounded.
     fn bin_error(&self, positive: bool, index: i32) -> Option<f64> {
         let (lo, hi) = self.bounds(positive, index);
         let middle = self.midpoint(positive, index);
@@ -125,8 +125,8 @@ impl Scheme {
         (lo * hi > 0.0 && lo.is_finite() && hi.is_finite()).then_some(error)
     }
 
-    /// The greatest relative error of a bin's representative value, for the values that the scheme is intended for; `None` for
-    /// explicit bounds. `LogLinear2`: for whole numbers of units when bins are one unit wide, otherwise from
+    /// The greatest relative error of a bin's representative value, for the values that the scheme is intended for;
+    /// `None` for explicit bounds. `LogLinear2`: for whole numbers of units when bins are one unit wide, otherwise from
     /// `2^(grouping + shift)` units up.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {

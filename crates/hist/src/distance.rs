@@ -1,11 +1,11 @@
 //! How far two distributions are from each other.
 //!
-//! Two figures. The logarithmic earth mover's distance is the area between the two distribution functions over ln x: the
-//! mean factor by which samples would have to move, as a logarithm. When all move alike, by 5 %, it is ln 1.05. Its signed
-//! form, the difference of the mean logarithms, gives the direction. The Kolmogorov-Smirnov distance is the largest
-//! difference between the two functions. Each comes with its noise floor: the value that it is expected to have when both
-//! histograms are of one distribution. Chance alone passes twice the floor about once in fifteen times, thrice the floor
-//! hardly ever.
+//! Two figures. The logarithmic earth mover's distance is the area between the two distribution functions over ln x:
+//! the mean factor by which samples would have to move, as a logarithm. When all move alike, by 5 %, it is ln 1.05. Its
+//! signed form, the difference of the mean logarithms, gives the direction. The Kolmogorov-Smirnov distance is the
+//! largest difference between the two functions. Each comes with its noise floor: the value that it is expected to have
+//! when both histograms are of one distribution. Chance alone passes twice the floor about once in fifteen times,
+//! thrice the floor hardly ever.
 //!
 //! Within a bin samples are taken as spread evenly over ln x (over x for Kolmogorov-Smirnov). With one scheme on both
 //! sides the latter is compared at common edges only, so that it is never more than that of the samples, and less by at
@@ -14,8 +14,8 @@
 //! Zero, negative values, NaN: the logarithmic distance compares the samples above zero with each other, each side as a
 //! whole of its own, and there is none when a side has none; the shares above zero are given beside it. The
 //! Kolmogorov-Smirnov distance compares all samples but `nan`. A bin that reaches to zero, or has no end, counts as if
-//! all its samples stood at its finite edge, or at the exact least or greatest sample where that is known: the distance is
-//! then a lower bound. Float counts below zero count as zero.
+//! all its samples stood at its finite edge, or at the exact least or greatest sample where that is known: the distance
+//! is then a lower bound. Float counts below zero count as zero.
 
 use crate::{Bucket, Count, Histogram};
 
@@ -37,7 +37,8 @@ pub struct Distance {
 pub struct LogDistance {
     /// Area between the distribution functions: the mean logarithm of how far samples moved.
     pub emd: f64,
-    /// Mean ln of the second less that of the first: `emd` with a sign when all samples move in one direction, less otherwise.
+    /// Mean ln of the second less that of the first: `emd` with a sign when all samples move in one direction, less
+    /// otherwise.
     pub shift: f64,
     /// The expected `emd` when only the samples differ by chance.
     pub noise: f64,

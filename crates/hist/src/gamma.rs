@@ -2,8 +2,8 @@
 //!
 //! Format: bin `i` holds [gamma^(i - offset), gamma^(i + 1 - offset)), as DDSketch's protobuf form counts them. What is
 //! nearer zero than the least normal double is in the zero bin. The relative error is (gamma - 1) / (gamma + 1).
-//! Limits: gamma 1.000001..=1e6, offset within 1e9 of zero, so that every index is an `i32`: ln(2^1024) / ln(1.000001) is
-//! 7.1e8.
+//! Limits: gamma 1.000001..=1e6, offset within 1e9 of zero, so that every index is an `i32`: ln(2^1024) / ln(1.000001)
+//! is 7.1e8.
 
 /// Bases that are understood.
 pub(crate) const GAMMAS: std::ops::RangeInclusive<f64> = 1.000_001..=1e6;

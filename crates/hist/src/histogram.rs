@@ -20,8 +20,8 @@ pub enum CounterReset {
 /// A distribution of values under one [`Scheme`].
 ///
 /// Invariants: `count` of an integer histogram is the sum of all its bins, `zero` and `nan` (float
-/// histograms keep the count with which they arrived); a `sum`, `min` or `max` that is present is exact and covers the samples
-/// in a bin or in the zero bin, but not those counted in `nan`. (A sum of doubles is exact up to their
+/// histograms keep the count with which they arrived); a `sum`, `min` or `max` that is present is exact and covers the
+/// samples in a bin or in the zero bin, but not those counted in `nan`. (A sum of doubles is exact up to their
 /// rounding.) The sum of an empty histogram is `None`, and so is one with an unknown part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram<C = u64> {

@@ -13,7 +13,8 @@ use crate::powers::power_of_ten;
 /// Bins of one sign: 256 decades of 90.
 pub const BINS_PER_SIGN: i32 = 256 * 90;
 
-/// How far a scaled mantissa may be below an edge and still belong to the bin above: 0.3 is stored as 0.299..9 and belongs to 30.
+/// How far a scaled mantissa may be below an edge and still belong to the bin above: 0.3 is stored as 0.299..9 and
+/// belongs to 30.
 const MANTISSA_SLACK: f64 = 1e-13;
 
 /// A bin of the OpenHistogram scheme, as in its byte format.

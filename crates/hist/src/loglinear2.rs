@@ -1,9 +1,10 @@
 //! Binary log-linear bins over whole numbers of a unit, as HdrHistogram has them (and the H2 histograms).
 //!
 //! Format: values are counted in units of `unit`, whole ones: what lies between is rounded towards zero. A bin is
-//! `2^shift` units wide up to `2^(grouping + 1 + shift)`, and above each power of two is cut into `2^grouping` bins. Bin
-//! `i` below `2^(grouping + 1)` begins at `i * 2^shift`; bin `(e << grouping) + s`, with `2^grouping <= s < 2^(grouping +
-//! 1)`, at `s << e << shift`. This is the order of counts in HdrHistogram's encodings. Bin 0 is the zero bin.
+//! `2^shift` units wide up to `2^(grouping + 1 + shift)`, and above each power of two is cut into `2^grouping` bins.
+//! Bin `i` below `2^(grouping + 1)` begins at `i * 2^shift`; bin `(e << grouping) + s`, with `2^grouping <= s <
+//! 2^(grouping + 1)`, at `s << e << shift`. This is the order of counts in HdrHistogram's encodings. Bin 0 is the zero
+//! bin.
 //! Limits: values below 2^64 units; grouping at most 20, shift at most 40.
 
 /// 2^20 bins a power of two: HdrHistogram's five digits need 2^17.

@@ -111,7 +111,8 @@ impl<C: Count> Histogram<C> {
         }
     }
 
-    /// Converts `self` to the scheme and threshold that both can have, and returns the converted `other` if it had to change.
+    /// Converts `self` to the scheme and threshold that both can have, and returns the converted `other` if it had to
+    /// change.
     fn align(&mut self, other: &Self) -> Result<Option<Self>, SchemeMismatch> {
         let scale = match (&self.scheme, &other.scheme) {
             (Scheme::Exp2 { scale: left }, Scheme::Exp2 { scale: right }) => Some((*left).min(*right)),

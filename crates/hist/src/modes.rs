@@ -1,9 +1,9 @@
 //! How many modes a distribution has, and where.
 //!
-//! Samples go onto cells of equal width on a logarithmic axis, 12 a decade, each bin spread evenly over the cells that it
-//! crosses: bins themselves differ in logarithmic width (those of `LogLinear10` by a factor of 9.4 at each decade), so
-//! that their counts rise and fall where the density does not. The cells are smoothed 1-2-1; a mode is a rise out of a
-//! valley that exceeds [`SIGMAS`] standard deviations of counting noise, and so does the fall behind it.
+//! Samples go onto cells of equal width on a logarithmic axis, 12 a decade, each bin spread evenly over the cells that
+//! it crosses: bins themselves differ in logarithmic width (those of `LogLinear10` by a factor of 9.4 at each decade),
+//! so that their counts rise and fall where the density does not. The cells are smoothed 1-2-1; a mode is a rise out of
+//! a valley that exceeds [`SIGMAS`] standard deviations of counting noise, and so does the fall behind it.
 //!
 //! Zero, negative values, NaN: values below zero have cells of their own, by distance from zero; zero is infinitely far
 //! from both on this axis, so that a zero bin with more than noise in it is a mode; `nan` counts nowhere. A bin without
@@ -21,8 +21,8 @@ const CELLS_PER_DECADE: f64 = 12.0;
 /// How much a rise and a fall must exceed, in standard deviations of the difference of two counts.
 pub const SIGMAS: f64 = 4.0;
 
-/// Smallest number of samples for a result: with 1,000, two and three modes are found in nine cases of ten; with 200, they are
-/// mostly mistaken for one.
+/// Smallest number of samples for a result: with 1,000, two and three modes are found in nine cases of ten; with 200,
+/// they are mostly mistaken for one.
 pub const MODES_SAMPLES_MIN: f64 = 1000.0;
 
 /// A peak of the density, with the valleys around it.
@@ -136,8 +136,8 @@ fn beyond_zero(bins: &[(f64, f64, f64)], threshold: f64) -> Vec<Cell> {
     cells
 }
 
-/// Bins `(lo, hi, count)` above zero, spread over cells and smoothed; at least one empty cell at each end, except the one
-/// that would be inside the zero bin.
+/// Bins `(lo, hi, count)` above zero, spread over cells and smoothed; at least one empty cell at each end, except the
+/// one that would be inside the zero bin.
 fn cells(bins: &[(f64, f64, f64)], zero_threshold: f64) -> Vec<Cell> {
     let place = |value: f64| value.log10() * CELLS_PER_DECADE;
     let Some(first) = bins.iter().map(|bin| place(bin.0).floor()).reduce(f64::min) else { return Vec::new() };
@@ -167,8 +167,8 @@ fn cells(bins: &[(f64, f64, f64)], zero_threshold: f64) -> Vec<Cell> {
     all.skip_while(|cell| cell.hi <= zero_threshold * (1.0 + 1e-9)).collect()
 }
 
-/// True when `high` exceeds `low` by more than counting noise. The variance is that of unsmoothed counts: smoothing only
-/// makes the test stricter.
+/// True when `high` exceeds `low` by more than counting noise. The variance is that of unsmoothed counts: smoothing
+/// only makes the test stricter.
 fn exceeds(high: f64, low: f64) -> bool {
     high - low >= SIGMAS * (high + low).sqrt() && high > 0.0
 }

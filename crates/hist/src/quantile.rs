@@ -117,8 +117,8 @@ impl<C: Count> Histogram<C> {
         negative.chain(std::iter::once((true, None, self.zero))).chain(positive)
     }
 
-    /// The fraction of samples below `x`, linear within the bin that contains it; NaN when there are no samples or `x` is
-    /// NaN. This is OpenHistogram's inverse quantile; a zero bin without width counts as below every `x` above zero.
+    /// The fraction of samples below `x`, linear within the bin that contains it; NaN when there are no samples or `x`
+    /// is NaN. This is OpenHistogram's inverse quantile; a zero bin without width counts as below every `x` above zero.
     #[must_use]
     pub fn fraction_below(&self, x: f64) -> f64 {
         let total = self.total_as_float();
@@ -255,8 +255,8 @@ impl<'a, C: Count> Walk<'a, C> {
     }
 }
 
-/// The rank of a quantile: an integer from 1 for integer counts. q * n may miss an integer by a rounding error of either
-/// factor (0.07 * 100 is 7.000000000000001), which must not move the result to the next sample.
+/// The rank of a quantile: an integer from 1 for integer counts. q * n may miss an integer by a rounding error of
+/// either factor (0.07 * 100 is 7.000000000000001), which must not move the result to the next sample.
 fn rank_of(q: f64, total: f64, whole: bool) -> f64 {
     let rank = q * total;
     if !whole {

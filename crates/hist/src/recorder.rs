@@ -87,7 +87,8 @@ impl FlatRecorder {
         digest
     }
 
-    /// Counts durations in several arrays in turn, and adds them up: consecutive equal durations do not wait for each other.
+    /// Counts durations in several arrays in turn, and adds them up: consecutive equal durations do not wait for each
+    /// other.
     fn count_split(&mut self, nanoseconds: &[u64]) -> Digest {
         let (mut digest, mut bins, mut places) = (Digest::EMPTY, [0; BATCH_BINS], [[0_u32; BATCH_PLACE]; 4]);
         for part in nanoseconds.chunks(BATCH_BINS) {

@@ -25,10 +25,10 @@ pub enum Scheme {
         /// Upper bounds, without the +Inf one.
         bounds: Arc<[f64]>,
     },
-    /// Binary log-linear over whole units, closed at the edge nearer zero: HdrHistogram, H2. Bins are `2^shift` units wide
-    /// up to `2^(grouping + 1 + shift)` units, and each power of two above is divided into `2^grouping`. Index as in
-    /// HdrHistogram's encodings; values closer to zero than bin 1 are in the zero bin (whose threshold begins at `2^shift - 1`
-    /// units), values from 2^64 units on in `nan`.
+    /// Binary log-linear over whole units, closed at the edge nearer zero: HdrHistogram, H2. Bins are `2^shift` units
+    /// wide up to `2^(grouping + 1 + shift)` units, and each power of two above is divided into `2^grouping`. Index as
+    /// in HdrHistogram's encodings; values closer to zero than bin 1 are in the zero bin (whose threshold begins at
+    /// `2^shift - 1` units), values from 2^64 units on in `nan`.
     LogLinear2 {
         /// 0..=20. HdrHistogram's 0 to 5 digits are 0, 4, 7, 10, 14, 17.
         grouping: u8,
@@ -37,8 +37,9 @@ pub enum Scheme {
         /// The value of one unit: 1e-9 for nanoseconds in seconds.
         unit: f64,
     },
-    /// Logarithmic: bin `i` holds [gamma^(i - offset), gamma^(i + 1 - offset)), closed at the edge nearer zero (DDSketch
-    /// with its logarithmic mapping). Values closer to zero than 2.2e-308 are in the zero bin, infinity in `nan`.
+    /// Logarithmic: bin `i` holds [gamma^(i - offset), gamma^(i + 1 - offset)), closed at the edge nearer zero
+    /// (DDSketch with its logarithmic mapping). Values closer to zero than 2.2e-308 are in the zero bin, infinity in
+    /// `nan`.
     Gamma {
         /// 1.000001..=1e6; (1 + a) / (1 - a) for a relative error of a.
         gamma: f64,

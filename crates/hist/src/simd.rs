@@ -1,13 +1,13 @@
-//! Flat bins of many durations at a time, eight in a register, where the CPU has AVX-512 (with VBMI, so Ice Lake or Zen 4 and
-//! newer); elsewhere one by one.
+//! Flat bins of many durations at a time, eight in a register, where the CPU has AVX-512 (with VBMI, so Ice Lake or Zen
+//! 4 and newer); elsewhere one by one.
 //!
 //! How: the exponent of a duration as a double names its decade or the one below (64 bytes, one permutation of a
-//! register), one comparison with a power of ten decides (16 doubles in two registers), and a multiplication with the power's
-//! reciprocal gives the two digits. No gather: those cost more here than the table look-up that they replace.
+//! register), one comparison with a power of ten decides (16 doubles in two registers), and a multiplication with the
+//! power's reciprocal gives the two digits. No gather: those cost more here than the table look-up that they replace.
 //!
-//! Invariants: the bins are those of [`NanosecondIndex::bin`]. A reciprocal is taken a little too large, by 2 to 6 parts in
-//! 2^53: enough that a quotient that is whole stays so, too little to reach the next whole number, which is at least
-//! eight parts in 2^53 away for a duration below 2^50 ns (13 days). Longer ones go one by one.
+//! Invariants: the bins are those of [`NanosecondIndex::bin`]. A reciprocal is taken a little too large, by 2 to 6
+//! parts in 2^53: enough that a quotient that is whole stays so, too little to reach the next whole number, which is at
+//! least eight parts in 2^53 away for a duration below 2^50 ns (13 days). Longer ones go one by one.
 //!
 //! All `unsafe` of this crate is here: calling what the CPU was asked for, and loads and stores within slices.
 #![allow(unsafe_code)]
@@ -100,7 +100,8 @@ mod wide {
     /// Durations from here on go one by one.
     const END: f64 = (1_u64 << 50) as f64;
 
-    /// Groups of eight whose eight sums are far from overflow; if one duration of a part is too long, the whole part is processed one by one.
+    /// Groups of eight whose eight sums are far from overflow; if one duration of a part is too long, the whole part is
+    /// processed one by one.
     const PART: usize = 1 << 6;
 
     /// `floor(log10(2^e))`, by the low six bits of a double's biased exponent: e = 0 has 63, e = 1 has 0.
@@ -252,7 +253,8 @@ mod tests {
 
     #[test]
     fn multiples_of_bins_have_their_bins() {
-        // The greatest and least number of each bin and their neighbours, near 2^50 above all: where a rounding would show.
+        // The greatest and least number of each bin and their neighbours, near 2^50 above all: where a rounding would
+        // show.
         let mut values = Vec::new();
         for digits in 10..100_u64 {
             for power in 0..15 {

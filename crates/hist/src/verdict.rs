@@ -1,12 +1,15 @@
-//! What a distance between two distributions says: whether they differ, in words, and by how much each quantile changed.
+//! What a distance between two distributions says: whether they differ, in words, and by how much each quantile
+//! changed.
 //!
-//! The test is the logarithmic distance beside its noise floor (see `distance`): chance alone passes twice the floor about once in
-//! fifteen times, three times the floor hardly ever. Where a side has nothing above zero, the Kolmogorov-Smirnov distance stands in.
+//! The test is the logarithmic distance beside its noise floor (see `distance`): chance alone passes twice the floor
+//! about once in fifteen times, three times the floor hardly ever. Where a side has nothing above zero, the
+//! Kolmogorov-Smirnov distance stands in.
 //!
-//! Interval of a change: the true quantile of each side lies between two of its samples in 95 of 100 cases (order statistics,
-//! H. A. David and H. N. Nagaraja, "Order Statistics", 2003, 7.1), and both intervals together bound the ratio by the method of
-//! variance estimates recovery (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008) over ln x. Within a bin samples are
-//! taken as spread evenly; two quantiles of the same bin are therefore never reported as different.
+//! Interval of a change: the true quantile of each side lies between two of its samples in 95 of 100 cases (order
+//! statistics, H. A. David and H. N. Nagaraja, "Order Statistics", 2003, 7.1), and both intervals together bound the
+//! ratio by the method of variance estimates recovery (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008) over
+//! ln x. Within a bin samples are taken as spread evenly; two quantiles of the same bin are therefore never reported as
+//! different.
 
 use crate::{Count, Distance, Histogram, LogDistance, Quantile};
 
@@ -201,8 +204,8 @@ fn change<C: Count, D: Count>(left: &Histogram<C>, right: &Histogram<D>, q: f64)
     Some(QuantileChange { q, before, after, change: Some((to - from).exp_m1()), bounds })
 }
 
-/// Ranks between whose samples the true `q` quantile of `n` samples lies in 95 of 100 cases: 0 when no sample is low enough,
-/// n + 1 when none is high enough.
+/// Ranks between whose samples the true `q` quantile of `n` samples lies in 95 of 100 cases: 0 when no sample is low
+/// enough, n + 1 when none is high enough.
 fn ranks(n: f64, q: f64) -> (f64, f64) {
     let variance = n * q * (1.0 - q);
     if variance > VARIANCE_EXACT {
@@ -216,7 +219,8 @@ fn ranks(n: f64, q: f64) -> (f64, f64) {
     (binomial_at(n, q, 0.025), binomial_at(n, q, 0.975) + 1.0)
 }
 
-/// Least k with P(X <= k) >= `share`, X binomial (`n`, `p`), `p` at most one half and the variance at most [`VARIANCE_EXACT`].
+/// Least k with P(X <= k) >= `share`, X binomial (`n`, `p`), `p` at most one half and the variance at most
+/// [`VARIANCE_EXACT`].
 fn binomial_at(n: f64, p: f64, share: f64) -> f64 {
     // (1 - p)^n, also where 1 - p would be rounded to 1.
     let mut probability = (n * (-p).ln_1p()).exp();
@@ -249,7 +253,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_order_statistics() {
-        // Tables of confidence intervals for the median: of 10 samples the 2nd and the 9th, of 100 the 40th and the 61st.
+        // Tables of confidence intervals for the median: of 10 samples the 2nd and the 9th, of 100 the 40th and the
+        // 61st.
         assert_eq!(ranks(10.0, 0.5), (2.0, 9.0));
         assert_eq!(ranks(100.0, 0.5), (40.0, 61.0));
         // Too few for p99 on either side of the greatest.

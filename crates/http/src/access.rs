@@ -1,8 +1,9 @@
 //! What each route asks of whoever calls it, and whether they have it.
 //!
-//! Invariants: a request reaches its handler only when its sender may do what the table says; a route that is not in the table
-//! asks for everything. Behind a login that is bound to a tenant every handler sees that tenant, whatever the request says. No page but
-//! the server's own makes a browser change anything, and none of another name reads from a server without TLS and login.
+//! Invariants: a request reaches its handler only when its sender may do what the table says; a route that is not in
+//! the table asks for everything. Behind a login that is bound to a tenant every handler sees that tenant, whatever the
+//! request says. No page but the server's own makes a browser change anything, and none of another name reads from a
+//! server without TLS and login.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
@@ -320,8 +321,9 @@ fn judge_host(app: &App, request: &Request, need: Need) -> Result<(), ApiError> 
     Err(if need == Write { ApiError::unavailable(message) } else { ApiError::misdirected(message) })
 }
 
-/// Browsers state which page makes a request, and add their user's login automatically: only our own pages may change anything with
-/// it. No page can forge `Sec-Fetch-Site`; where it is missing, every request other than GET has an `Origin`.
+/// Browsers state which page makes a request, and add their user's login automatically: only our own pages may change
+/// anything with it. No page can forge `Sec-Fetch-Site`; where it is missing, every request other than GET has an
+/// `Origin`.
 fn is_foreign(hosts: &Hosts, request: &Request, need: Need) -> bool {
     if !matches!(need, Write | Admin | Vend) {
         return false;
@@ -388,7 +390,8 @@ mod tests {
         }
     }
 
-    /// A route that is served and not in the table is the administrator's, which nobody notices before there is a login.
+    /// A route that is served and not in the table is the administrator's, which nobody notices before there is a
+    /// login.
     #[test]
     fn every_route_is_in_the_table() {
         let source = include_str!("lib.rs");

@@ -49,8 +49,8 @@ impl Cancel {
         Ok(self.memory.charge(bytes)?)
     }
 
-    /// Passes the series of a selection to `each`, one after the other, each charged while it is in use. Returns warnings about what is
-    /// missing from them, one sentence each.
+    /// Passes the series of a selection to `each`, one after the other, each charged while it is in use. Returns
+    /// warnings about what is missing from them, one sentence each.
     pub(super) fn each_series(
         &self,
         store: &dyn Select,
@@ -69,8 +69,8 @@ impl Cancel {
         Ok(set.warnings())
     }
 
-    /// What `map` makes of each series of a selection, in their order and on `threads` threads, each series charged while it is in
-    /// use; and warnings about what is missing from them, one sentence each.
+    /// What `map` makes of each series of a selection, in their order and on `threads` threads, each series charged
+    /// while it is in use; and warnings about what is missing from them, one sentence each.
     pub(super) fn map_series<T: Send>(
         &self,
         store: &dyn Select,
@@ -130,7 +130,8 @@ impl Cancel {
         Engine::new(EngineOptions { memory: Arc::clone(&self.memory), ..app.engine.options().clone() })
     }
 
-    /// Opens or lists something of a store: it ends when the work does, waits for a place when it is much, and is charged to the work.
+    /// Opens or lists something of a store: it ends when the work does, waits for a place when it is much, and is
+    /// charged to the work.
     pub(super) fn opening<T>(&self, open: impl FnOnce(&Opening<'_>) -> T) -> T {
         let gone = || self.is_set();
         let counted = |series| self.fit(series, 0);
@@ -220,7 +221,8 @@ async fn run<T: Send + 'static>(
     }
 }
 
-/// Decodes a body to a batch, once few enough others are being decoded and freed pages were returned. `what` begins the error sentence.
+/// Decodes a body to a batch, once few enough others are being decoded and freed pages were returned. `what` begins the
+/// error sentence.
 pub(super) async fn reading<T: Send + 'static>(
     app: &App,
     what: &str,
@@ -237,7 +239,8 @@ pub(super) async fn reading<T: Send + 'static>(
     blocking(what, work).await
 }
 
-/// Runs work that takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it panics.
+/// Runs work that takes long or waits for a disk, outside the limits of queries. `what` begins the sentence if it
+/// panics.
 pub(super) async fn blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,

@@ -128,7 +128,8 @@ fn decode(app: &App, form: Form, mut held: ChargedBody, tenant: Option<Tenant>) 
     }
 }
 
-/// The batch of a frame, with the memory for its decoded form: in pieces if it has more than this server accepts at once.
+/// The batch of a frame, with the memory for its decoded form: in pieces if it has more than this server accepts at
+/// once.
 pub(super) fn from_frame(
     app: &App,
     frame: Vec<u8>,

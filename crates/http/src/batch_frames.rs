@@ -1,11 +1,11 @@
 //! `POST /v1/batch` with several batches in one body: frames one behind the other, each with its own answer.
 //!
-//! Invariants: the body is cut into frames before the first is taken, so that one that was cut off or mixed up is refused whole;
-//! each batch is counted and answered as if it had come alone.
-//! Limits: [`FRAMES_MAX`](wire::FRAMES_MAX) frames; of what they unfold to in memory [`UNFOLDED_BYTES_MAX`], and always one batch,
-//! waits for the disk at a time.
-//! Failure: a frame that cannot be read, or that the store refuses, concerns itself alone. The response has the status that all
-//! batches have, and 200 when they differ.
+//! Invariants: the body is cut into frames before the first is taken, so that one that was cut off or mixed up is
+//! refused whole; each batch is counted and answered as if it had come alone.
+//! Limits: [`FRAMES_MAX`](wire::FRAMES_MAX) frames; of what they unfold to in memory [`UNFOLDED_BYTES_MAX`], and always
+//! one batch, waits for the disk at a time.
+//! Failure: a frame that cannot be read, or that the store refuses, concerns itself alone. The response has the status
+//! that all batches have, and 200 when they differ.
 
 use std::collections::VecDeque;
 
@@ -171,7 +171,8 @@ async fn word(app: &App, open: Open, way: &OnTheWay) -> Result<Verdict, Refusal>
     }
 }
 
-/// `{"batches":[{"code":200,..},..]}`: each object is the response that the batch would have received alone, after its status.
+/// `{"batches":[{"code":200,..},..]}`: each object is the response that the batch would have received alone, after its
+/// status.
 fn response(answers: &[Answer]) -> Response {
     let each: Vec<String> = answers
         .iter()

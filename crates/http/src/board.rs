@@ -1,11 +1,13 @@
 //! `/v1/boards`: pages of several panels, saved in the store: versioned, of one tenant, and in the audit.
 //!
-//! Format: a board is `{"name","title","range","variables":[{"name","label","match"}..],"panels":[{"title","queries":[..],"kind","x","y","w",
-//! "h","text"}..]}` (docs/boards.md). POST saves one as the next version; `base=N` refuses it when another version than N is the last (N is 0 for
-//! a board that is not there). GET of the list gives the last version of each; GET of a name gives a board and what versions it has,
-//! `version=N` an earlier one. DELETE adds a version that is empty. Each version is a text of the series `ogive_board{board=..}`, which
-//! retention never drops.
-//! Limits: [`BOARD_BYTES_MAX`], [`PANELS_MAX`], [`QUERIES_MAX`], [`VARIABLES_MAX`]; [`BOARDS_MAX`] boards, [`VERSIONS_MAX`] versions.
+//! Format: a board is
+//! `{"name","title","range","variables":[{"name","label","match"}..],"panels":[{"title","queries":[..],"kind","x","y","w",
+//! "h","text"}..]}` (docs/boards.md). POST saves one as the next version; `base=N` refuses it when another version than
+//! N is the last (N is 0 for a board that is not there). GET of the list gives the last version of each; GET of a name
+//! gives a board and what versions it has, `version=N` an earlier one. DELETE adds a version that is empty. Each
+//! version is a text of the series `ogive_board{board=..}`, which retention never drops.
+//! Limits: [`BOARD_BYTES_MAX`], [`PANELS_MAX`], [`QUERIES_MAX`], [`VARIABLES_MAX`]; [`BOARDS_MAX`] boards,
+//! [`VERSIONS_MAX`] versions.
 //! Threads: saves go one after the other.
 
 use axum::extract::{Path, Request, State};

@@ -1,9 +1,10 @@
 //! A request's body to memory: bounded, counted against what may be in memory at once, unpacked if it is packed.
 //!
-//! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked, and no more than [`RATIO_MAX`] times what was sent; all bodies together hold at most
-//! [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB), and all that they unfold to [`Limits::UNFOLDED_KIB`](super::Limits::UNFOLDED_KIB); a body
-//! that does not arrive within [`ARRIVAL`], or stands still for [`STALL`], is given up, and one that comes slowly gives way to others where
-//! there is no room for both ([`super::room`]).
+//! Limits: [`BODY_BYTES_MAX`] as sent and again as unpacked, and no more than [`RATIO_MAX`] times what was sent; all
+//! bodies together hold at most [`Limits::INGEST_KIB`](super::Limits::INGEST_KIB), and all that they unfold to
+//! [`Limits::UNFOLDED_KIB`](super::Limits::UNFOLDED_KIB); a body that does not arrive within [`ARRIVAL`], or stands
+//! still for [`STALL`], is given up, and one that comes slowly gives way to others where there is no room for both
+//! ([`super::room`]).
 //! Failure: a body that is too large is read to its end and thrown away, within bounds, so that its sender sees the
 //! answer and not a broken connection.
 
@@ -53,8 +54,8 @@ const _: () = assert!(RATE_MIN == 16 << 10);
 /// A compressed stream may refer back 8 MiB (zstd's own limit for a decoder is 128): `zstd -19` needs that.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// 400 times is more than measurements compress (20 to 100), and less than gzip can (1,030) or zstd (10,000): a higher ratio indicates
-/// an attack. Bodies that stay below [`RATIO_FREE_BYTES`] may have any ratio.
+/// 400 times is more than measurements compress (20 to 100), and less than gzip can (1,030) or zstd (10,000): a higher
+/// ratio indicates an attack. Bodies that stay below [`RATIO_FREE_BYTES`] may have any ratio.
 const RATIO_MAX: usize = 400;
 
 /// 1 MiB: such a small body does no harm, whatever its ratio.
@@ -123,8 +124,8 @@ pub(super) async fn read(app: &App, protocol: Protocol, request: Request) -> Res
     Ok(held)
 }
 
-/// Reads a form of at most `bytes_max`. Forms have a memory budget of their own, so that queries and ingest do not obstruct each
-/// other.
+/// Reads a form of at most `bytes_max`. Forms have a memory budget of their own, so that queries and ingest do not
+/// obstruct each other.
 pub(super) async fn form(app: &App, request: Request, bytes_max: usize) -> Result<ChargedBody, ApiError> {
     let share = Share::new(&app.limits.forms_kib.free_kib);
     let arriving = app.limits.forms_kib.begin(client(&request));
@@ -161,8 +162,8 @@ fn count_evicted(app: &App, error: &ApiError) {
     }
 }
 
-/// The declared length must be free at the beginning, but only what has arrived is held, so a client that declares much and sends nothing
-/// takes nothing from others.
+/// The declared length must be free at the beginning, but only what has arrived is held, so a client that declares much
+/// and sends nothing takes nothing from others.
 async fn fill(
     held: &mut ChargedBody,
     stream: &mut BodyDataStream,

@@ -1,10 +1,11 @@
 //! `/v1/cardinality`: which names, labels, values and tenants make most series, and what grew since another time.
 //!
-//! Format: `{"status","data":{"now":{"start","end","series"},"before":{..},"metrics":[{"name","now","before"}..],"labels":[..],
-//! "pairs":[..],"tenants":[..],"grew":{"metrics":[..],"labels":[..],"pairs":[..],"tenants":[..]}}}`; `labels` count values, the others
-//! series. Lists have the most first, those of `grew` what grew most.
-//! Invariants: both counts are of series with a sample within two hours. A tenant sees itself alone; who is bound to none and names
-//! none sees every one, and the other lists of the default one.
+//! Format:
+//! `{"status","data":{"now":{"start","end","series"},"before":{..},"metrics":[{"name","now","before"}..],"labels":[..],
+//! "pairs":[..],"tenants":[..],"grew":{"metrics":[..],"labels":[..],"pairs":[..],"tenants":[..]}}}`; `labels` count
+//! values, the others series. Lists have the most first, those of `grew` what grew most.
+//! Invariants: both counts are of series with a sample within two hours. A tenant sees itself alone; who is bound to
+//! none and names none sees every one, and the other lists of the default one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -1,7 +1,8 @@
 //! What is stored: series, label names and label values.
 //!
 //! Format: as the Prometheus API; `match[]` may come several times, and a series is listed when one of them fits.
-//! Limits: [`SELECTORS_MAX`] of them. What is listed is charged to the memory of its query, and written while it is sent.
+//! Limits: [`SELECTORS_MAX`] of them. What is listed is charged to the memory of its query, and written while it is
+//! sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -77,7 +78,8 @@ impl SeriesFilter {
     }
 }
 
-/// 256: more than the hundred names of a federation's configuration. Each is looked up separately, so many thousands would take minutes.
+/// 256: more than the hundred names of a federation's configuration. Each is looked up separately, so many thousands
+/// would take minutes.
 pub(super) const SELECTORS_MAX: usize = 256;
 
 /// Every `match[]`.

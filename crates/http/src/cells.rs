@@ -4,8 +4,8 @@
 //! [..]}}`, or by `Accept: application/x-ogive-batch-flatbuffer` a frame with source and sequence 0, which keeps every
 //! scheme and count bit for bit. In JSON a LogLinear10 histogram with whole counts has `bins`; any other has `buckets`,
 //! each `[rule, lower, upper, count]`. A sample whose start is known has it as `start_ms`.
-//! Limits: [`SAMPLES_MAX`] samples, or the smaller `limit` of the request; more are refused, never cut off. JSON is written while the series are
-//! read, one at a time; what is held beside that is which series there are.
+//! Limits: [`SAMPLES_MAX`] samples, or the smaller `limit` of the request; more are refused, never cut off. JSON is
+//! written while the series are read, one at a time; what is held beside that is which series there are.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,8 @@ fn frame(app: &App, cancel: &Cancel, tenant: &Tenant, selection: &Selection) -> 
 
 /// Writes the samples as they are read, and then the series to which they belong.
 fn write(app: &App, cancel: &Cancel, out: &Out, tenant: &Tenant, selection: &Selection) -> Result<(), ApiError> {
-    // Only reading shows what is too large; it is then refused before anything was sent. Reading is a small part of the cost.
+    // Only reading shows what is too large; it is then refused before anything was sent. Reading is a small part of the
+    // cost.
     let mut declared_bytes = 0;
     cancel.each_series(&*app.backend.of(tenant), selection, |series| {
         declared_bytes += size_of::<SeriesDef>() + series.labels.memory_bytes() + series.meta.unit.len();

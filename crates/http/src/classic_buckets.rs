@@ -1,8 +1,8 @@
-//! Classic histograms of Prometheus as cells: what the cumulative counters `M_bucket{le}` of one process added from one scrape to
-//! the next, made into a histogram whose bounds are those of the buckets.
+//! Classic histograms of Prometheus as cells: what the cumulative counters `M_bucket{le}` of one process added from one
+//! scrape to the next, made into a histogram whose bounds are those of the buckets.
 //!
-//! Invariants: two scrapes are compared over the bounds that both have, `+Inf` among them; a counter that fell says that counting
-//! began anew, for all buckets of the process.
+//! Invariants: two scrapes are compared over the bounds that both have, `+Inf` among them; a counter that fell says
+//! that counting began anew, for all buckets of the process.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,8 @@ impl Bound {
     }
 }
 
-/// The matchers of the buckets of the histogram that `matchers` name; None when they name none, or only some of its buckets.
+/// The matchers of the buckets of the histogram that `matchers` name; None when they name none, or only some of its
+/// buckets.
 pub(super) fn matchers(matchers: &[Matcher]) -> Option<Vec<Matcher>> {
     if matchers.iter().any(|matcher| matcher.name == BOUND) {
         return None;

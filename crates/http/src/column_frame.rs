@@ -1,7 +1,7 @@
 //! Columns of a heat map as bytes: about a ninth of their JSON.
 //!
-//! Format: docs/formats/columns.md. Invariants: counts and bounds are those of the JSON answer, bit by bit; the quantiles follow from
-//! them. Limits: those of the answer it is made of.
+//! Format: docs/formats/columns.md. Invariants: counts and bounds are those of the JSON answer, bit by bit; the
+//! quantiles follow from them. Limits: those of the answer it is made of.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! What a heat map is made of: one merged histogram for each step of time, and the exact distribution of all.
 //!
-//! Invariants: the columns of a selector, with an offset and under `sum` too, partition its cells: the cell that ends at u is in
-//! the column whose (t-step, t] holds u, so the columns' counts add up to what was measured. The distribution holds each cell
-//! of the range once, whatever the columns show. Groups of `by` and `without` are merged only when that is asked for.
-//! Histograms of different schemes do not merge: the scheme that came first stays and a warning says what was left out.
+//! Invariants: the columns of a selector, with an offset and under `sum` too, partition its cells: the cell that ends
+//! at u is in the column whose (t-step, t] holds u, so the columns' counts add up to what was measured. The
+//! distribution holds each cell of the range once, whatever the columns show. Groups of `by` and `without` are merged
+//! only when that is asked for. Histograms of different schemes do not merge: the scheme that came first stays and a
+//! warning says what was left out.
 //! Limits: [`BINS_MAX`] bins in an answer.
 
 use std::collections::BTreeMap;
@@ -199,7 +200,8 @@ fn of_windows(
 ) -> Result<Columns, ApiError> {
     let (grid, mut found) = match read_fitted(&*app.backend.of(&wanted.tenant), leaf, wanted, cancel) {
         Ok(found) => found,
-        // More cells than are read for one response: the engine, which reads series by series, may still be able to draw it.
+        // More cells than are read for one response: the engine, which reads series by series, may still be able to
+        // draw it.
         Err(error) if error.status == StatusCode::UNPROCESSABLE_ENTITY => {
             let rows = evaluated(app, wanted, wanted.grid(), cancel)?;
             let unknown = Distribution::Unknown(error.message);

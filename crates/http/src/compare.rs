@@ -1,9 +1,10 @@
 //! `/v1/compare`: the distribution of one range beside that of another, and whether they differ by more than chance.
 //!
-//! Format: `{"status","data":{"unit","before":{"start","end","count","series"},"after":{..},"verdict","sentence","words","slower","distance",
+//! Format:
+//! `{"status","data":{"unit","before":{"start","end","count","series"},"after":{..},"verdict","sentence","words","slower","distance",
 //! "noise","times","floors","ks","ks_noise","quantiles":[{"q","before":[value,lo,hi],"after":[..],"change","bounds","words"}..]},"warnings"}`.
-//! The range before is `before_start` to `before_end`, or that of `start` and `end` an `offset` earlier; its expression is
-//! `before_query`, or the same.
+//! The range before is `before_start` to `before_end`, or that of `start` and `end` an `offset` earlier; its expression
+//! is `before_query`, or the same.
 //! Invariants: each cell of a range counts once; the test is that of `ogive hist diff` ([`Distance::verdict`]).
 
 use axum::extract::State;

@@ -1,8 +1,9 @@
 //! Compression of answers, with zstd, brotli or gzip as their reader accepts them.
 //!
-//! Format: `Accept-Encoding` and `Content-Encoding` of RFC 9110; an answer that differs by what is accepted says so in `Vary`.
-//! Invariants: a stream of events goes as it is made, never held back by a compressor; a call of gRPC has its own compression; what is
-//! compressed already is left alone.
+//! Format: `Accept-Encoding` and `Content-Encoding` of RFC 9110; an answer that differs by what is accepted says so in
+//! `Vary`.
+//! Invariants: a stream of events goes as it is made, never held back by a compressor; a call of gRPC has its own
+//! compression; what is compressed already is left alone.
 //! Limits: answers below [`BYTES_MIN`] stay as they are.
 
 use axum::http::{HeaderMap, header};
@@ -12,7 +13,8 @@ use tower_http::compression::{Compression, CompressionLevel};
 /// 1 KiB: less fits into one packet with its head, whatever it is compressed to.
 pub(super) const BYTES_MIN: u16 = 1024;
 
-/// Content types that gain nothing: streams of events, calls, frames of chunks that are compressed inside, pictures and fonts.
+/// Content types that gain nothing: streams of events, calls, frames of chunks that are compressed inside, pictures and
+/// fonts.
 const PLAIN: [&str; 3] = ["text/event-stream", "application/x-streamed-protobuf", "font/"];
 
 /// `answers`, each compressed if the client accepts it and it pays off.

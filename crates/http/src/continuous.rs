@@ -1,12 +1,14 @@
-//! `/v1/stream`: Server-Sent Events with the value of an expression at each second that closed, and a correction when it changed afterwards.
-//! The same loop streams CAQL, whose values are periods (`irondb/caql_stream.rs`).
+//! `/v1/stream`: Server-Sent Events with the value of an expression at each second that closed, and a correction when
+//! it changed afterwards. The same loop streams CAQL, whose values are periods (`irondb/caql_stream.rs`).
 //!
-//! Format: `event: value` with `id: SECOND` and what `/api/v1/query` answers for that time, byte for byte; `event: correction` the same of a
-//! second that was sent before; `event: gap` where seconds were left out. docs/stream.md has the shapes.
-//! Invariants: who applies every event, the later one of a second wins, has what a query answers later, as far back as [`SECONDS`], or as
-//! the stream's [`Plan::kept_steps`].
-//! Threads: one small task a stream; evaluations are queries. Limits: those of queries, and [`Limits::STREAMS`](super::Limits::STREAMS)
-//! streams; [`SELECTORS_MAX`] selectors, [`EVENT_BYTES_MAX`] an event. Corrections rest twenty times as long as making them took.
+//! Format: `event: value` with `id: SECOND` and what `/api/v1/query` answers for that time, byte for byte; `event:
+//! correction` the same of a second that was sent before; `event: gap` where seconds were left out. docs/stream.md has
+//! the shapes.
+//! Invariants: who applies every event, the later one of a second wins, has what a query answers later, as far back as
+//! [`SECONDS`], or as the stream's [`Plan::kept_steps`].
+//! Threads: one small task a stream; evaluations are queries. Limits: those of queries, and
+//! [`Limits::STREAMS`](super::Limits::STREAMS) streams; [`SELECTORS_MAX`] selectors, [`EVENT_BYTES_MAX`] an event.
+//! Corrections rest twenty times as long as making them took.
 //! Failure: a wrong expression is a 400; an answer that is too large is an `error` event and the end of the stream.
 
 use std::collections::BTreeMap;

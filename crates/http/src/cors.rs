@@ -1,9 +1,10 @@
 //! Cross-origin requests: which pages of other sites may read answers, and what a browser asks before it lets them.
 //!
-//! Format: fetch.spec.whatwg.org, "HTTP-CORS protocol". The option and what matches it are Prometheus' `--web.cors.origin`.
+//! Format: fetch.spec.whatwg.org, "HTTP-CORS protocol". The option and what matches it are Prometheus'
+//! `--web.cors.origin`.
 //! Invariants: no page reads anything unless the option names its origin; a page of another site still changes nothing
-//! ([`access`](super::access)), and credentials of the browser are never shared. An answer that differs by origin says so in
-//! `Vary`.
+//! ([`access`](super::access)), and credentials of the browser are never shared. An answer that differs by origin says
+//! so in `Vary`.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};

@@ -1,4 +1,5 @@
-//! `/v1/detections`: what the detectors found; `/v1/detections/run`: the same detectors over a stretch of what is stored.
+//! `/v1/detections`: what the detectors found; `/v1/detections/run`: the same detectors over a stretch of what is
+//! stored.
 //!
 //! Limits: those of a query; the stretch is read a slice at a time, [`SAMPLES_MAX`] samples each.
 

@@ -1,8 +1,9 @@
 //! `/v1/events`: release marks and other events, stored as texts, for the pictures of the page.
 //!
-//! Format: POST takes one event, or `{"events": [..]}`: `{"text", "kind", "time_ms", "labels"}`, of which `text` is needed. Each is a text of
-//! the series `ogive_event{kind=..}` with its labels. GET answers those of a stretch of time, and by default also what the server stores of
-//! itself: starts and changes of configuration (`ogive_config_change`), and what happened to its clock (`ogive_clock_event`).
+//! Format: POST takes one event, or `{"events": [..]}`: `{"text", "kind", "time_ms", "labels"}`, of which `text` is
+//! needed. Each is a text of the series `ogive_event{kind=..}` with its labels. GET answers those of a stretch of time,
+//! and by default also what the server stores of itself: starts and changes of configuration (`ogive_config_change`),
+//! and what happened to its clock (`ogive_clock_event`).
 //! Invariants: an event that was acknowledged is durable, of the tenant that sent it, and in the audit.
 //! Limits: [`EVENTS_MAX`] of a request, [`TEXT_BYTES_MAX`] of a text; [`SHOWN_MAX`] of an answer, the newest.
 

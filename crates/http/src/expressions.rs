@@ -1,7 +1,8 @@
 //! `/api/v1/format_query` and `/api/v1/parse_query`: an expression's canonical text and its tree, for editors.
 //!
-//! Format: the tree as Prometheus 3 answers it. Durations that need a query to have a value (`step()`) are 0 in it, as nobody asks
-//! a query here; the arguments of a function are its fewest and one more, and `variadic` shows how many may follow (-1: any number).
+//! Format: the tree as Prometheus 3 answers it. Durations that need a query to have a value (`step()`) are 0 in it, as
+//! nobody asks a query here; the arguments of a function are its fewest and one more, and `variadic` shows how many may
+//! follow (-1: any number).
 
 use axum::extract::State;
 use axum::response::Response;
@@ -19,7 +20,8 @@ use super::ask::ask;
 use super::error::{ApiError, success};
 use super::params::Params;
 
-/// 400 levels: a chain of operators is as deep in JSON as it is long, and JSON parsers stop at some hundreds to a thousand.
+/// 400 levels: a chain of operators is as deep in JSON as it is long, and JSON parsers stop at some hundreds to a
+/// thousand.
 const TREE_DEPTH_MAX: usize = 400;
 
 pub(super) async fn format(State(app): State<App>, params: Params) -> Result<Response, ApiError> {

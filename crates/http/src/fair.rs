@@ -1,8 +1,9 @@
 //! Places that clients share fairly: whoever waits and has lately used least gets the next one.
 //!
-//! Invariants: no asker has more than its share of the places, under however many tenants; of those who wait the one whose asker and tenant
-//! have used least gets the next place, and of equal ones the one who came first. What was used is the processor's time of what ran in
-//! them (for how long they were held, where nothing is known of that), and half of it is forgotten every [`HALF_LIFE_NS`]: who has used much waits behind those who used little, not for ever.
+//! Invariants: no asker has more than its share of the places, under however many tenants; of those who wait the one
+//! whose asker and tenant have used least gets the next place, and of equal ones the one who came first. What was used
+//! is the processor's time of what ran in them (for how long they were held, where nothing is known of that), and half
+//! of it is forgotten every [`HALF_LIFE_NS`]: who has used much waits behind those who used little, not for ever.
 //! Limits: who waits has been let in to ask before; [`USERS_MAX`] askers and tenants are remembered.
 
 use std::collections::HashMap;
@@ -209,8 +210,8 @@ mod tests {
         (Queue::new(places, &usage, || MonoNs(0)), usage)
     }
 
-    /// Lets all ask, in this order, of a queue of so many places; each works for as long as it says and is charged for it. The order in
-    /// which they ended.
+    /// Lets all ask, in this order, of a queue of so many places; each works for as long as it says and is charged for
+    /// it. The order in which they ended.
     fn order(places: usize, requested: &[(Client, Ns)]) -> Vec<usize> {
         let (queue, usage) = queue(places);
         let mut futures: Vec<_> =
@@ -239,7 +240,8 @@ mod tests {
         order
     }
 
-    /// Forty queries of one address, each of another tenant, had all places one after the other; whoever asked next waited for all of them.
+    /// Forty queries of one address, each of another tenant, had all places one after the other; whoever asked next
+    /// waited for all of them.
     #[test]
     fn who_has_used_little_goes_before_who_waits_longer() {
         let heavy = |at: usize| (client(&format!("tenant-{at}"), "10.0.0.1"), Ns::from_secs(1));

@@ -1,8 +1,9 @@
 //! `/v1/fleet/*`: groups of brokers and their configurations, enrolment, and the polls of brokers (docs/fleet.md).
 //!
 //! Format: docs/http.md and docs/formats/fleet.md.
-//! Invariants: who may administer the server manages brokers; a broker has only its own token, which opens nothing else.
-//! The audit has each change with who and why, without secrets: keys that may hold one stand without their values.
+//! Invariants: who may administer the server manages brokers; a broker has only its own token, which opens nothing
+//! else. The audit has each change with who and why, without secrets: keys that may hold one stand without their
+//! values.
 
 use axum::Extension;
 use axum::extract::{Path, Request, State};
@@ -24,8 +25,8 @@ use super::error::{ApiError, json as answer, success};
 use super::params::Params;
 use super::peer::{Asker, Peer};
 
-/// Whether the audit has such a request from its handler, or not at all: configurations may hold secrets, so that their handlers
-/// record what differs without them; and whoever waits for a broker's answer looks several times a second.
+/// Whether the audit has such a request from its handler, or not at all: configurations may hold secrets, so that their
+/// handlers record what differs without them; and whoever waits for a broker's answer looks several times a second.
 pub(super) fn is_recorded_elsewhere(route: &str, method: &Method) -> bool {
     let is_look = matches!(*method, Method::GET | Method::HEAD) && route.starts_with("/v1/fleet/");
     is_look || route.starts_with("/v1/fleet/groups/") || route == CONNECT

@@ -1,5 +1,5 @@
-//! What connections through a broker and watches of it share: how the broker is waited for, how its refusal is answered,
-//! what the audit has of it, and for how long a session may go on.
+//! What connections through a broker and watches of it share: how the broker is waited for, how its refusal is
+//! answered, what the audit has of it, and for how long a session may go on.
 
 use std::sync::Arc;
 use std::time::Duration;

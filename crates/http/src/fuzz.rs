@@ -1,5 +1,5 @@
-//! The decoders of outside bytes in this crate, each for any bytes: what `fuzz/` runs with coverage, and `cargo test` with seeded changes
-//! to good input.
+//! The decoders of outside bytes in this crate, each for any bytes: what `fuzz/` runs with coverage, and `cargo test`
+//! with seeded changes to good input.
 //!
 //! Invariants: none panics, waits or keeps anything of what it was given.
 

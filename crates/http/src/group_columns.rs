@@ -1,9 +1,10 @@
 //! `/v1/heatmap/groups`: the heat maps of the groups that `by` and `without` make, in parts of a sorted list.
 //!
-//! Format: as [`heatmap`](super::heatmap), with `groups`, each `{"labels","series","count","quantile":[value,lo,hi],"columns"}`, where it has
-//! one, of which `columns` are how many follow in a frame, or those themselves in JSON. Invariants: each cell of the range counts
-//! once, whatever window the expression looks through; `lo` and `hi` bound the values of all groups, so that pictures of a part share a
-//! scale with those of the others. Limits: [`LIMIT_MAX`] groups in an answer.
+//! Format: as [`heatmap`](super::heatmap), with `groups`, each
+//! `{"labels","series","count","quantile":[value,lo,hi],"columns"}`, where it has one, of which `columns` are how many
+//! follow in a frame, or those themselves in JSON. Invariants: each cell of the range counts once, whatever window the
+//! expression looks through; `lo` and `hi` bound the values of all groups, so that pictures of a part share a scale
+//! with those of the others. Limits: [`LIMIT_MAX`] groups in an answer.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,6 +1,7 @@
 //! The groups that an expression makes with `by` and `without`, and which of them a heat map draws.
 //!
-//! Invariants: groups are merged only when the question says so (`merge=true`); otherwise one is drawn, and the answer names all.
+//! Invariants: groups are merged only when the question says so (`merge=true`); otherwise one is drawn, and the answer
+//! names all.
 //! Limits: [`GROUPS_MAX`] groups are listed.
 
 use ogive_model::{Labels, MatchOp, Matcher};
@@ -75,7 +76,8 @@ impl Choice {
         Self { group: Some(labels.iter().filter_map(matcher).collect()), merge: false }
     }
 
-    /// The index of the group that the matchers choose: the one with these labels and no others, or the only one with them.
+    /// The index of the group that the matchers choose: the one with these labels and no others, or the only one with
+    /// them.
     fn find(matchers: &[Matcher], list: &[Group]) -> Result<Option<usize>, ApiError> {
         let fits = |group: &&(usize, &Group)| group.1.labels.match_all(matchers);
         let all: Vec<(usize, &Group)> = list.iter().enumerate().collect();

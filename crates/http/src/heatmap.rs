@@ -1,8 +1,10 @@
 //! `/v1/heatmap`: merged histograms over time, as columns.
 //!
-//! Format: `{"status","data":{"start","end","step","unit","series","width","additive","groups":[..],"group","columns":[..],
-//! "distribution","no_distribution"},"warnings":[..]}`; only columns with data are listed. By `Accept`, the columns are bytes
-//! ([`column_frame`](super::column_frame)). Limits: [`POINTS_MAX`](super::prometheus::POINTS_MAX) columns, [`QUANTILES_MAX`] quantiles.
+//! Format:
+//! `{"status","data":{"start","end","step","unit","series","width","additive","groups":[..],"group","columns":[..],
+//! "distribution","no_distribution"},"warnings":[..]}`; only columns with data are listed. By `Accept`, the columns are
+//! bytes ([`column_frame`](super::column_frame)). Limits: [`POINTS_MAX`](super::prometheus::POINTS_MAX) columns,
+//! [`QUANTILES_MAX`] quantiles.
 
 use std::io::Write as _;
 

@@ -1,11 +1,11 @@
 //! `POST /upload`: the journal of systemd as `systemd-journal-upload` sends it.
 //!
-//! Invariants: each entry is a batch under the journal's own identity and number, so that it counts once however often and in whatever
-//! pieces it is uploaded; the answer comes when all are durable or counted as what can never be stored.
-//! Limits: [`OPEN_MAX`] entries and [`OPEN_BYTES_MAX`] wait for the disk at a time; while they do, the body is not read on. What all uploads
-//! hold counts among the bodies that are in memory. A body may be of any length.
-//! Failure: a body that ends inside an entry, or a store that fails, is answered with an error, and the client uploads again from
-//! the last entry of the upload that succeeded.
+//! Invariants: each entry is a batch under the journal's own identity and number, so that it counts once however often
+//! and in whatever pieces it is uploaded; the answer comes when all are durable or counted as what can never be stored.
+//! Limits: [`OPEN_MAX`] entries and [`OPEN_BYTES_MAX`] wait for the disk at a time; while they do, the body is not read
+//! on. What all uploads hold counts among the bodies that are in memory. A body may be of any length.
+//! Failure: a body that ends inside an entry, or a store that fails, is answered with an error, and the client uploads
+//! again from the last entry of the upload that succeeded.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -32,10 +32,11 @@ pub struct Limits {
 impl Limits {
     /// 64 MiB of bodies: two of the largest.
     pub const INGEST_KIB: u32 = 64 * 1024;
-    /// 256 MiB of batches and their frames between a body and the store's response: two of the worst that a request may decompress to.
+    /// 256 MiB of batches and their frames between a body and the store's response: two of the worst that a request may
+    /// decompress to.
     pub const UNFOLDED_KIB: usize = ogive_door::room::UNFOLDED_KIB;
-    /// 4 bodies are decoded at once unless `--listener-threads` sets the number, twice the processors of a small machine: the worst of
-    /// them take [`READ_BYTES_MAX`] each, the rest wait undecoded.
+    /// 4 bodies are decoded at once unless `--listener-threads` sets the number, twice the processors of a small
+    /// machine: the worst of them take [`READ_BYTES_MAX`] each, the rest wait undecoded.
     ///
     /// [`READ_BYTES_MAX`]: ogive_protocol::READ_BYTES_MAX
     pub const READING: usize = 4;
@@ -43,7 +44,8 @@ impl Limits {
     pub const FORMS_KIB: usize = 32 * 1024;
     /// Queries that run or wait on a thread.
     pub const QUERIES: usize = place::SMALL + place::LARGE + place::WAITING;
-    /// 1 GiB for what one query holds: a million series with their labels, some samples of each, and the results of an operator over them.
+    /// 1 GiB for what one query holds: a million series with their labels, some samples of each, and the results of an
+    /// operator over them.
     pub const QUERY_MEMORY_MIB: usize = 1024;
     /// 2 GiB for what all queries hold together: two of the largest, or a great many ordinary ones.
     pub const QUERIES_MEMORY_MIB: usize = 2048;

@@ -1,17 +1,18 @@
 //! Listeners: every address serves the same routes, over HTTP/1.1 and HTTP/2.
 //!
-//! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; plain HTTP all the same is answered
-//! with an error. Which of the two a client speaks shows in its first bytes: HTTP/2 without TLS begins with its preface ("prior
-//! knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade from one to the other.
+//! With a `tls_server_config` every connection is encrypted, with what is in force when it begins; plain HTTP all the
+//! same is answered with an error. Which of the two a client speaks shows in its first bytes: HTTP/2 without TLS begins
+//! with its preface ("prior knowledge", as gRPC clients do), with TLS they agree in the handshake; there is no upgrade
+//! from one to the other.
 //! Threads: one task accepts at each address, one serves each connection; HTTP/2 adds one for each stream.
-//! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then gets the place of the connection that waits for its client longest
-//! ([`places`]), or waits in the system's backlog where all are at work; whoever asks for the health of the process is answered always.
-//! The head of the first
-//! request arrives within [`FIRST_HEAD`], each further one within [`NEXT_HEAD`] of the answer before; heads are bounded by
-//! [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by [`super::body::ARRIVAL`]. A connection on which no byte has moved for
-//! [`IDLE`] (or the longest query and a little) is closed. A connection that a handler has made one of another protocol is the handler's.
-//! Answers that are not read yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets
-//! streams faster than they are looked at ([`RESETS_MAX`]), or sends a head without end, loses its connection.
+//! Limits: [`CONNECTIONS_MAX`] over all addresses; who comes then gets the place of the connection that waits for its
+//! client longest ([`places`]), or waits in the system's backlog where all are at work; whoever asks for the health of
+//! the process is answered always. The head of the first request arrives within [`FIRST_HEAD`], each further one within
+//! [`NEXT_HEAD`] of the answer before; heads are bounded by [`HEAD_BYTES_MAX`] and [`HEADERS_MAX`], bodies in time by
+//! [`super::body::ARRIVAL`]. A connection on which no byte has moved for [`IDLE`] (or the longest query and a little)
+//! is closed. A connection that a handler has made one of another protocol is the handler's. Answers that are not read
+//! yet hold [`ANSWERS_KIB_MAX`] together. HTTP/2: [`STREAMS_MAX`] and [`WINDOW_BYTES`]; a client that resets streams
+//! faster than they are looked at ([`RESETS_MAX`]), or sends a head without end, loses its connection.
 //! Failure: what is wrong with one connection ends that connection.
 
 mod connection;
@@ -50,8 +51,8 @@ use connection::{Connection, Sending, TimedBody};
 use places::{ConnectionPlaces, InFlight, Limits, Slot};
 use targets::Targets;
 
-/// 736, and with the reserve and the connections that are being closed 800 of the 1,024 open files that a process usually may have; the
-/// rest is for the store.
+/// 736, and with the reserve and the connections that are being closed 800 of the 1,024 open files that a process
+/// usually may have; the rest is for the store.
 const CONNECTIONS_MAX: usize = 736;
 /// 32 connections more when all others are busy: they may only request the health of the process.
 const RESERVE: usize = 32;
@@ -80,11 +81,12 @@ const HEADERS_MAX: usize = 100;
 /// 64 requests at once on one connection: a page of panels, or a sender that does not wait.
 const STREAMS_MAX: u32 = 64;
 
-/// 512 KiB that one connection may have sent without it being read: 400 MiB over [`CONNECTIONS_MAX`], in the worst case.
+/// 512 KiB that one connection may have sent without it being read: 400 MiB over [`CONNECTIONS_MAX`], in the worst
+/// case.
 const WINDOW_BYTES: u32 = 512 * 1024;
 
-/// 20 streams that were reset before they were processed, and as many that the server had to reset: well-behaved clients
-/// have none.
+/// 20 streams that were reset before they were processed, and as many that the server had to reset: well-behaved
+/// clients have none.
 const RESETS_MAX: usize = 20;
 
 /// 512 MiB of responses that wait to be read: a few of the largest, or half a MiB for each connection.
@@ -144,8 +146,8 @@ struct Door {
     builder: auto::Builder<TokioExecutor>,
 }
 
-/// Serves `routes` at every address until `ending` says so and the requests in flight are answered. `query_timeout` is the
-/// longest time that a connection whose client waits may be idle.
+/// Serves `routes` at every address until `ending` says so and the requests in flight are answered. `query_timeout` is
+/// the longest time that a connection whose client waits may be idle.
 pub async fn serve(
     listeners: Vec<TcpListener>,
     routes: impl Into<Routes>,
@@ -302,7 +304,8 @@ impl Switchable {
     }
 }
 
-/// Answers requests until the connection ends, is evicted or carries another protocol. `first` is the deadline of the first request.
+/// Answers requests until the connection ends, is evicted or carries another protocol. `first` is the deadline of the
+/// first request.
 async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     door: &Door,
@@ -370,7 +373,8 @@ async fn answer(router: Router, request: Request<Incoming>, slot: Arc<Slot>) -> 
     router.oneshot(request).await.unwrap_or_else(|never| match never {})
 }
 
-/// The response with its share of the memory for responses, until it is sent. If slow readers have used it up, an error to retry later.
+/// The response with its share of the memory for responses, until it is sent. If slow readers have used it up, an error
+/// to retry later.
 fn held(response: Response, room: &Arc<Semaphore>, in_flight: InFlight) -> Response {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
     let kib = usize::try_from(bytes.div_ceil(1024)).unwrap_or(usize::MAX);

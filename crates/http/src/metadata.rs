@@ -1,7 +1,7 @@
 //! `GET /api/v1/metadata`: what is known of each metric.
 //!
-//! Format: as the Prometheus API. What senders said comes first; a metric of which nobody said anything is described by its
-//! series. `limit` bounds the metrics, `limit_per_metric` the entries of each.
+//! Format: as the Prometheus API. What senders said comes first; a metric of which nobody said anything is described by
+//! its series. `limit` bounds the metrics, `limit_per_metric` the entries of each.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,8 @@ pub(super) async fn get(State(app): State<App>, params: Params) -> Result<Respon
     Ok(error::json(StatusCode::OK, answer.await?))
 }
 
-/// Whether `name` is a part of a metric that was reported: of a classic histogram, a summary, or an OpenMetrics counter or info.
+/// Whether `name` is a part of a metric that was reported: of a classic histogram, a summary, or an OpenMetrics counter
+/// or info.
 fn told_as_part(name: &str, reported: impl Fn(&str) -> Option<MetricKind>) -> bool {
     let Some((family, part)) = name.rsplit_once('_') else { return false };
     let Some(kind) = reported(family) else { return false };

@@ -1,4 +1,5 @@
-//! `/metrics`: the server's own counters, as OpenMetrics 1.0 for who accepts it, else in the Prometheus text format 0.0.4.
+//! `/metrics`: the server's own counters, as OpenMetrics 1.0 for who accepts it, else in the Prometheus text format
+//! 0.0.4.
 //!
 //! Format: prometheus.io/docs/instrumenting/exposition_formats and github.com/prometheus/OpenMetrics. There a counter's
 //! family is named without `_total`, units are reported, and the text ends with `# EOF`.

@@ -1,8 +1,9 @@
 //! The page and the book: files built from `ui/` and `docs/`, embedded in the binary, distinguished by their ETag.
 //!
-//! Format: text of 1 KiB and more is embedded compressed by gzip, as the build script wrote it. A client that accepts gzip gets these
-//! bytes; for any other they are decompressed, request by request.
-//! Invariants: a response whose bytes depend on `Accept-Encoding` names it in `Vary`, and the forms of one file differ in their ETag.
+//! Format: text of 1 KiB and more is embedded compressed by gzip, as the build script wrote it. A client that accepts
+//! gzip gets these bytes; for any other they are decompressed, request by request.
+//! Invariants: a response whose bytes depend on `Accept-Encoding` names it in `Vary`, and the forms of one file differ
+//! in their ETag.
 
 use std::io::Read as _;
 
@@ -89,8 +90,8 @@ impl File {
         response
     }
 
-    /// The ETag of the form that is sent. It is weak where the file goes out as it is, because the server may still compress such a
-    /// response (`compression::service`).
+    /// The ETag of the form that is sent. It is weak where the file goes out as it is, because the server may still
+    /// compress such a response (`compression::service`).
     fn tag(&self, as_gzip: bool) -> String {
         let hash = self.hash;
         match (self.is_compressed, as_gzip) {

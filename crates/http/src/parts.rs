@@ -1,11 +1,12 @@
 //! Requests that are too much for one batch: they are stored in parts, and answered once.
 //!
-//! Invariants: a request is tried whole first; what is too much for one batch is cut where its body can be ([`Layout`]), before the store
-//! has any of it. Each part is durable before the next begins, and a request that is sent again, because its sender heard no answer or
-//! a part was refused, has the same parts: what is stored already is a duplicate.
+//! Invariants: a request is tried whole first; what is too much for one batch is cut where its body can be
+//! ([`Layout`]), before the store has any of it. Each part is durable before the next begins, and a request that is
+//! sent again, because its sender heard no answer or a part was refused, has the same parts: what is stored already is
+//! a duplicate.
 //! Limits: [`PARTS_MAX`]; the part that is being stored stands in memory beside the body, and is counted as bodies are.
-//! Failure: a part that the store refuses ends the request with that refusal, and its sender comes back with the whole. What is too
-//! much although it is one unit alone is answered 413, with what is stored of the others.
+//! Failure: a part that the store refuses ends the request with that refusal, and its sender comes back with the whole.
+//! What is too much although it is one unit alone is answered 413, with what is stored of the others.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use ogive_door::counters::Protocol;
 use ogive_door::division::TooMuch;
 use ogive_door::ingest_path::{OnTheWay, Publisher};
 
-/// 1,024 parts of one request: those of the largest body with `--limit-batch-series` of 1,000, and ten seconds of fsyncs at most.
+/// 1,024 parts of one request: those of the largest body with `--limit-batch-series` of 1,000, and ten seconds of
+/// fsyncs at most.
 const PARTS_MAX: usize = 1_024;
 
 /// Why a request gets no verdicts.
@@ -257,7 +259,8 @@ mod tests {
         assert_eq!(count(&server, "batch").await, MANY.to_string());
     }
 
-    /// A broker's frame of more series than `--limit-batch-series` was answered with 413, which a broker gives up for good.
+    /// A broker's frame of more series than `--limit-batch-series` was answered with 413, which a broker gives up for
+    /// good.
     #[tokio::test]
     async fn a_binary_batch_with_too_many_series_is_stored_in_pieces() {
         use ogive_model::{Batch, Kind, Sample, SeriesDef, SeriesMeta, SourceId, Temporality, Value as Number, wire};

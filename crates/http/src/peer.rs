@@ -29,7 +29,8 @@ impl Peer {
     }
 }
 
-/// The identity under which a request was admitted: resources are shared fairly between these, and the audit names them.
+/// The identity under which a request was admitted: resources are shared fairly between these, and the audit names
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Asker {
     /// The user or the token.

@@ -1,11 +1,13 @@
-//! Answers that are not built whole: written a piece at a time while they are sent, from what was found or from the store.
+//! Answers that are not built whole: written a piece at a time while they are sent, from what was found or from the
+//! store.
 //!
-//! Invariants: what goes wrong before the first piece has a status of its own; an answer that breaks later ends without its end, so that
-//! nobody takes it for whole. What an answer is made of stays charged to its query until it is sent.
-//! Threads: what was found is written by the task of the connection, as far as its reader takes it. What is read from the store meanwhile
-//! is written on the blocking thread of its query, [`WAITING`] pieces ahead of its reader, for as long as a query may take: the place of one
-//! is not a slow reader's for ever.
-//! Limits: pieces of some [`PIECE_BYTES`]; a reader takes them within the time of a query, beginning anew when it was answered.
+//! Invariants: what goes wrong before the first piece has a status of its own; an answer that breaks later ends without
+//! its end, so that nobody takes it for whole. What an answer is made of stays charged to its query until it is sent.
+//! Threads: what was found is written by the task of the connection, as far as its reader takes it. What is read from
+//! the store meanwhile is written on the blocking thread of its query, [`WAITING`] pieces ahead of its reader, for as
+//! long as a query may take: the place of one is not a slow reader's for ever.
+//! Limits: pieces of some [`PIECE_BYTES`]; a reader takes them within the time of a query, beginning anew when it was
+//! answered.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -94,7 +96,8 @@ pub(super) struct Out {
 }
 
 impl Out {
-    /// Waits until there is room for a piece; fails when the client is gone, or reads more slowly than the query's timeout allows.
+    /// Waits until there is room for a piece; fails when the client is gone, or reads more slowly than the query's
+    /// timeout allows.
     pub(super) fn send(&self, piece: Vec<u8>) -> Result<(), ApiError> {
         let mut piece = Ok(piece);
         while !self.cancel.is_set() {

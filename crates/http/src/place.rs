@@ -1,11 +1,13 @@
-//! A query's place among those that run: one of a few, and one of fewer once it turns out to read much, so that small queries do not wait
-//! behind large ones; and of all of them only some for one client, so that nobody waits behind one client alone.
+//! A query's place among those that run: one of a few, and one of fewer once it turns out to read much, so that small
+//! queries do not wait behind large ones; and of all of them only some for one client, so that nobody waits behind one
+//! client alone.
 //!
-//! Invariants: what runs has a place. Who waits for one among the large gives its own to others meanwhile, as long as no more than
-//! [`WAITING`] wait so. A client is a tenant, and of it a login and an address; it holds no more than [`share`] of any kind of place, and a
-//! login and address no more than that under all tenants. A place that several wait for goes to the one who has lately used least
-//! ([`super::fair`]).
-//! Threads: who waits does so on the thread of its query; [`WAITING`] of those are there beside those of queries that run.
+//! Invariants: what runs has a place. Who waits for one among the large gives its own to others meanwhile, as long as
+//! no more than [`WAITING`] wait so. A client is a tenant, and of it a login and an address; it holds no more than
+//! [`share`] of any kind of place, and a login and address no more than that under all tenants. A place that several
+//! wait for goes to the one who has lately used least ([`super::fair`]).
+//! Threads: who waits does so on the thread of its query; [`WAITING`] of those are there beside those of queries that
+//! run.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -189,8 +191,8 @@ impl QueryPlace {
         done
     }
 
-    /// Changes the slot of a query that reads `series` and `samples` to one for large queries, if these are many. Gives up when the client
-    /// is gone.
+    /// Changes the slot of a query that reads `series` and `samples` to one for large queries, if these are many. Gives
+    /// up when the client is gone.
     pub(super) fn fit(&self, series: usize, samples: usize, is_gone: impl Fn() -> bool) {
         if series <= SERIES_SMALL_MAX && samples <= SAMPLES_SMALL_MAX {
             return;

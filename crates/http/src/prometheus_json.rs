@@ -254,7 +254,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// A whole number of at least `width` digits. A third of the time that formatting takes, and a response is mostly these.
+/// A whole number of at least `width` digits. A third of the time that formatting takes, and a response is mostly
+/// these.
 fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
     let mut text = [b'0'; 20];
     let mut at = text.len();
@@ -270,8 +271,8 @@ fn digits(out: &mut Vec<u8>, mut number: u64, width: usize) {
     out.extend_from_slice(&text[at.min(text.len() - width)..]);
 }
 
-/// Writes `value` when it is a decimal number of at most fifteen digits with at most six decimals, as measured values often are. Every
-/// decimal number of fifteen digits has a double of its own, so no shorter one reads back as the same.
+/// Writes `value` when it is a decimal number of at most fifteen digits with at most six decimals, as measured values
+/// often are. Every decimal number of fifteen digits has a double of its own, so no shorter one reads back as the same.
 fn decimal(out: &mut Vec<u8>, value: f64) -> bool {
     const DIGITS_MAX: f64 = 1e15;
     for (places, factor) in [(0, 1.0), (2, 1e2), (6, 1e6)] {
@@ -280,8 +281,8 @@ fn decimal(out: &mut Vec<u8>, value: f64) -> bool {
         if wanted.partial_cmp(&DIGITS_MAX) != Some(Ordering::Less) {
             return false;
         }
-        // Without SSE 4.1 `round` is a library call, which costs as much as the rest. Where adding a half gives another integer than
-        // `round`, the value does not have so few places, and the comparison below fails.
+        // Without SSE 4.1 `round` is a library call, which costs as much as the rest. Where adding a half gives another
+        // integer than `round`, the value does not have so few places, and the comparison below fails.
         let scaled = (wanted + 0.5) as i64;
         if scaled as f64 / factor != value.abs() {
             continue;
@@ -419,7 +420,8 @@ mod tests {
         );
     }
 
-    /// The rules of custom buckets as Prometheus has them: the first holds its lower edge, minus infinity, too; no other does.
+    /// The rules of custom buckets as Prometheus has them: the first holds its lower edge, minus infinity, too; no
+    /// other does.
     #[test]
     fn the_first_custom_bucket_is_closed_at_both_ends() {
         let check = |bounds: &[f64], values: &[f64], expected: &str| {

@@ -1,6 +1,7 @@
 //! `/v1/queries`: the expressions that took the server most time since it started.
 //!
-//! Format: `{"status","data":{"queries":[{"query","route","times","refused","seconds","longest","last_ms"}..]}}`, what took most first.
+//! Format: `{"status","data":{"queries":[{"query","route","times","refused","seconds","longest","last_ms"}..]}}`, what
+//! took most first.
 //! Invariants: a tenant sees its own.
 
 use axum::extract::{MatchedPath, Request, State};

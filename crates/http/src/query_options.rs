@@ -23,7 +23,8 @@ pub struct QueryLimits {
     /// Memory for all queries together, in MiB; a query that does not fit is answered 429.
     #[arg(long, value_name = "MIB", default_value_t = Limits::QUERIES_MEMORY_MIB, env = "OGIVE_QUERIES_MEMORY_MIB")]
     queries_memory_mib: usize,
-    /// Memory for what queries decoded of blocks, in MiB, so that a repeated query does not decode it again; 0 for none.
+    /// Memory for what queries decoded of blocks, in MiB, so that a repeated query does not decode it again; 0 for
+    /// none.
     #[arg(long, value_name = "MIB", default_value_t = 64, env = "OGIVE_QUERY_CACHE_MIB")]
     query_cache_mib: u64,
     /// Series that one selector may read.

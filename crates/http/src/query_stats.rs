@@ -1,9 +1,9 @@
 //! `stats`: what a query took, in the shape in which Prometheus answers it.
 //!
-//! Format: `data.stats` = `{"timings": {..seconds..}, "samples": {"totalQueryableSamples", "samplesRead", "peakSamples"}}`; with
-//! `stats=all` `totalQueryableSamplesPerStep` too, `[[seconds, samples]..]`. `samplesRead` is what was read of the store, each sample once;
-//! `totalQueryableSamples` counts it for each step that looks at it. `peakSamples` is what was read and what the answer holds together.
-//! Beside them `seriesRead`.
+//! Format: `data.stats` = `{"timings": {..seconds..}, "samples": {"totalQueryableSamples", "samplesRead",
+//! "peakSamples"}}`; with `stats=all` `totalQueryableSamplesPerStep` too, `[[seconds, samples]..]`. `samplesRead` is
+//! what was read of the store, each sample once; `totalQueryableSamples` counts it for each step that looks at it.
+//! `peakSamples` is what was read and what the answer holds together. Beside them `seriesRead`.
 
 use ogive_model::{MonoNs, Ms, WallMs};
 use ogive_query::value::{QueryResult, Value};

@@ -1,9 +1,10 @@
-//! Connections through brokers: `/v1/fleet/brokers/{name}/connect` for people, `/v1/fleet/stream` for brokers (docs/fleet.md).
+//! Connections through brokers: `/v1/fleet/brokers/{name}/connect` for people, `/v1/fleet/stream` for brokers
+//! (docs/fleet.md).
 //!
 //! Format: docs/http.md and docs/formats/fleet.md.
-//! Invariants: a connection begins when its broker has connected to the target, so that every refusal is an answer of HTTP; it
-//! ends within a second and a little when whoever asked may not any more, or the broker is another or revoked. Each
-//! is in the audit when it is refused, when it begins, and when it ends.
+//! Invariants: a connection begins when its broker has connected to the target, so that every refusal is an answer of
+//! HTTP; it ends within a second and a little when whoever asked may not any more, or the broker is another or revoked.
+//! Each is in the audit when it is refused, when it begins, and when it ends.
 //! Threads: one task relays each connection. Limits: those of `ogive_fleet::Connection`.
 
 use axum::extract::{Path, Request, State};

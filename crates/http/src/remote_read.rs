@@ -2,10 +2,10 @@
 //!
 //! Format: a snappy block with a `prometheus.ReadRequest` in; out, as the client would have it, one with a
 //! `prometheus.ReadResponse` or a stream of frames with chunks (docs/http.md).
-//! Threads: a stream is made on a blocking thread, some frames ahead of its reader, a series at a time, for as long as a query may
-//! take: the place of one is not a slow reader's for ever.
-//! Limits: [`BODY_BYTES_MAX`] for a request. [`SAMPLES_MAX`] for an answer of samples; a larger one is refused, never cut off.
-//! [`STREAM_SAMPLES_MAX`] for a stream, of which the server holds one series and some frames of 1 MiB.
+//! Threads: a stream is made on a blocking thread, some frames ahead of its reader, a series at a time, for as long as
+//! a query may take: the place of one is not a slow reader's for ever.
+//! Limits: [`BODY_BYTES_MAX`] for a request. [`SAMPLES_MAX`] for an answer of samples; a larger one is refused, never
+//! cut off. [`STREAM_SAMPLES_MAX`] for a stream, of which the server holds one series and some frames of 1 MiB.
 //! Failure: a stream that breaks after it began ends without its end, so that no reader takes it for whole.
 
 use axum::extract::{Request, State};
@@ -132,8 +132,8 @@ mod tests {
         [&[message.len() as u8, (message.len() as u8 - 1) << 2][..], &message].concat()
     }
 
-    /// Readers that take a frame and then nothing held the places of queries for as long as they kept their connection: four of
-    /// them, and nobody could ask anything. A place is free when the time of its query is over.
+    /// Readers that take a frame and then nothing held the places of queries for as long as they kept their connection:
+    /// four of them, and nobody could ask anything. A place is free when the time of its query is over.
     #[tokio::test(flavor = "multi_thread")]
     async fn who_does_not_read_a_stream_holds_no_place_for_ever() {
         let mut server = Server::new();

@@ -1,10 +1,10 @@
 //! `POST /api/v1/write`: Prometheus remote write, 1.0 and 2.0.
 //!
-//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it. A request with
-//! exemplars is known again by its bytes: two equal texts of two requests would be two.
-//! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 5xx. So 400 is for requests of which
-//! a part can never be stored (the rest of it is), 429, 503 and 507 for those to come back with. A sender of 2.0 hears how
-//! many samples, histograms and exemplars are stored.
+//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it. A
+//! request with exemplars is known again by its bytes: two equal texts of two requests would be two.
+//! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 5xx. So 400 is for requests of
+//! which a part can never be stored (the rest of it is), 429, 503 and 507 for those to come back with. A sender of 2.0
+//! hears how many samples, histograms and exemplars are stored.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -134,8 +134,8 @@ enum SeriesNaming {
 }
 
 impl Message {
-    /// Gives a request with exemplars a number derived from its content, the same on a retry. A request with samples that can never be
-    /// stored gets their errors each time.
+    /// Gives a request with exemplars a number derived from its content, the same on a retry. A request with samples
+    /// that can never be stored gets their errors each time.
     fn number_by_content(&mut self, read: &mut DecodedRequest) {
         if read.batch.samples.iter().any(Result::is_err) || read.batch.series.iter().any(Result::is_err) {
             return;
@@ -212,8 +212,8 @@ impl Message {
 
 /// The message version that the headers announce. Without a statement it is version 1.0.
 fn version_of(headers: &HeaderMap) -> Result<Version, ApiError> {
-    // Both versions require snappy; other encodings that some senders try first are decompressed too, except those that the
-    // specification's tests want refused.
+    // Both versions require snappy; other encodings that some senders try first are decompressed too, except those that
+    // the specification's tests want refused.
     if headers.get(header::CONTENT_ENCODING).is_some_and(|packing| packing == "gzip") {
         return Err(ApiError::unsupported("content encoding \"gzip\" is not part of remote write; send snappy"));
     }
@@ -276,8 +276,8 @@ impl Written {
     }
 }
 
-/// The outcome of a request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless their
-/// series is invalid.
+/// The outcome of a request. Exemplars that cannot be stored are counted and fail nothing, as in Prometheus, unless
+/// their series is invalid.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Outcome {
     written: Written,

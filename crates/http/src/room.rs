@@ -1,7 +1,8 @@
 //! Room in memory for bodies that are arriving, which who stops sending does not keep from others.
 //!
-//! Invariants: while there is room a body may come as slowly as it likes, within its time. Where there is none, bodies that come slower
-//! than [`RATE_MIN`] give theirs to whoever needs it, those of the client that holds most first; a body that has come gives nothing.
+//! Invariants: while there is room a body may come as slowly as it likes, within its time. Where there is none, bodies
+//! that come slower than [`RATE_MIN`] give theirs to whoever needs it, those of the client that holds most first; a
+//! body that has come gives nothing.
 //! Limits: the room; [`WAIT`] until those that were asked have gone.
 
 use std::collections::HashMap;

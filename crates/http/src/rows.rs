@@ -1,4 +1,5 @@
-//! What an evaluated expression gives, as histograms over time: those that it has, or those that its numbers by `le` make.
+//! What an evaluated expression gives, as histograms over time: those that it has, or those that its numbers by `le`
+//! make.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! `/api/v1/rules`, `/api/v1/alerts` and `/api/v1/alertmanagers` as Prometheus answers them; `/v1/alerts` and `/v1/silences`: the same
-//! alerts with what keeps them quiet.
+//! `/api/v1/rules`, `/api/v1/alerts` and `/api/v1/alertmanagers` as Prometheus answers them; `/v1/alerts` and
+//! `/v1/silences`: the same alerts with what keeps them quiet.
 //!
-//! Invariants: a tenant sees its own rules, alerts and silences alone; a silence keeps quiet the alerts of the tenant of its request.
+//! Invariants: a tenant sees its own rules, alerts and silences alone; a silence keeps quiet the alerts of the tenant
+//! of its request.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,12 @@
 //! `/v1/senders`: what became of the samples of each sender since the server started.
 //!
-//! Format: `{"status","data":{"senders":[{"tenant","protocol","sender","source"?,"batches","received","accepted","duplicate",
-//! "rejected":{reason: samples},"refused":{reason: samples},"unreadable":{reason: requests},"missing_batches","first_ms","last_ms"}..],
-//! "forgotten":[{"protocol", ..the same numbers}..]}}`, who sent last first.
-//! Invariants: a tenant sees its own; who is bound to none and names none sees all, and those for which there was no room any more.
+//! Format:
+//! `{"status","data":{"senders":[{"tenant","protocol","sender","source"?,"batches","received","accepted","duplicate",
+//! "rejected":{reason: samples},"refused":{reason: samples},"unreadable":{reason:
+//! requests},"missing_batches","first_ms","last_ms"}..], "forgotten":[{"protocol", ..the same numbers}..]}}`, who sent
+//! last first.
+//! Invariants: a tenant sees its own; who is bound to none and names none sees all, and those for which there was no
+//! room any more.
 
 use axum::extract::State;
 use axum::http::HeaderMap;

@@ -1,7 +1,8 @@
 //! What an expression draws: which cells it counts, how often, and in which groups.
 //!
-//! Invariants: a leaf is named only where the expression's histograms are sums of its cells, so that the cells of a range, each
-//! taken once, are the exact distribution of what the expression shows of that range. Everything else says why it is not.
+//! Invariants: a leaf is named only where the expression's histograms are sums of its cells, so that the cells of a
+//! range, each taken once, are the exact distribution of what the expression shows of that range. Everything else says
+//! why it is not.
 
 use ogive_model::{Labels, METRIC_NAME, Matcher, Ms};
 use ogive_query::ast::{Aggregate, AggregateOp, Call, DurationScope, Expr, ExprKind, UnaryOp, VectorSelector};

@@ -1,8 +1,8 @@
 //! The cells of a selector: what each sample counted, and in which time.
 //!
-//! Invariants: a sample at u contributes one [`Cell`], whose interval ends at u: a delta cell itself, a cumulative sample what it
-//! added to the one before. The first sample of a cumulative series contributes only where it says that it began to count inside
-//! of the range. A staleness marker contributes nothing.
+//! Invariants: a sample at u contributes one [`Cell`], whose interval ends at u: a delta cell itself, a cumulative
+//! sample what it added to the one before. The first sample of a cumulative series contributes only where it says that
+//! it began to count inside of the range. A staleness marker contributes nothing.
 
 use ogive_hist::{Count, CounterReset, Histogram};
 use ogive_model::{

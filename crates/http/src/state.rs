@@ -1,7 +1,7 @@
 //! The state of the server as the Prometheus API reports it: for operators and the tools that they know.
 //!
-//! Format: prometheus.io/docs/prometheus/latest/querying/api. What has no meaning here (Go's runtime, alert managers) has the
-//! value that a client takes for "nothing to report".
+//! Format: prometheus.io/docs/prometheus/latest/querying/api. What has no meaning here (Go's runtime, alert managers)
+//! has the value that a client takes for "nothing to report".
 
 use axum::extract::State;
 use axum::response::Response;

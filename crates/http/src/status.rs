@@ -16,7 +16,8 @@ pub(super) async fn get(State(app): State<App>) -> Response {
     json(StatusCode::OK, Value::Object(figures(&app)).to_string() + "\n")
 }
 
-/// A broker's spool and destinations; for gaps, which name series, those of the requesting tenant, or all for a login without a tenant.
+/// A broker's spool and destinations; for gaps, which name series, those of the requesting tenant, or all for a login
+/// without a tenant.
 pub(super) async fn broker(State(app): State<App>, headers: HeaderMap) -> Result<Response, ApiError> {
     let tenant = params::tenant(&headers)?;
     // Each destination's lock is held while it reads a segment.

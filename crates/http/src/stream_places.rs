@@ -1,7 +1,7 @@
 //! Places of live streams: who comes when all are taken gets the oldest one of whoever has most.
 //!
-//! Whether a stream is read cannot be known: minutes of it find room on the way. So nobody can keep others out by opening streams and
-//! leaving them, and who has most loses first.
+//! Whether a stream is read cannot be known: minutes of it find room on the way. So nobody can keep others out by
+//! opening streams and leaving them, and who has most loses first.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

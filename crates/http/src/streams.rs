@@ -41,7 +41,8 @@ impl Guard {
         Self { app: app.clone(), login, tenant: tenant.clone(), place }
     }
 
-    /// Runs `work` until it finishes, another stream needs the slot, or the login ends; then reports that as the last event.
+    /// Runs `work` until it finishes, another stream needs the slot, or the login ends; then reports that as the last
+    /// event.
     pub(super) async fn run(self, sender: mpsc::Sender<Bytes>, work: impl Future<Output = ()>) {
         let last = tokio::select! {
             () = work => return,

@@ -1,10 +1,13 @@
-//! `/v1/subscribe`: Server-Sent Events with each stored cell of a selector as its second closes, for programs downstream.
+//! `/v1/subscribe`: Server-Sent Events with each stored cell of a selector as its second closes, for programs
+//! downstream.
 //!
-//! Format: `event: cell` and `event: correction` with one sample and its series, `event: watermark` with `id: SECOND` behind everything of the
-//! seconds up to it that was there, `event: gap` where cells were left out. docs/stream.md has the shapes.
-//! Invariants: at least once: who applies every event by (labels, t), the later one wins, has what the store has. Who was cut off goes on behind
-//! the watermark whose id it names, and hears of the [`SECONDS`] before again.
-//! Threads: one small task a stream. Limits: those of [`super::live`]; [`CELLS_MAX`] cells of [`SECONDS`], [`BACK_MAX`] back.
+//! Format: `event: cell` and `event: correction` with one sample and its series, `event: watermark` with `id: SECOND`
+//! behind everything of the seconds up to it that was there, `event: gap` where cells were left out. docs/stream.md has
+//! the shapes.
+//! Invariants: at least once: who applies every event by (labels, t), the later one wins, has what the store has. Who
+//! was cut off goes on behind the watermark whose id it names, and hears of the [`SECONDS`] before again.
+//! Threads: one small task a stream. Limits: those of [`super::live`]; [`CELLS_MAX`] cells of [`SECONDS`], [`BACK_MAX`]
+//! back.
 //! Failure: a wrong selector is a 400; more cells than may be are an `error` event and the end of the stream.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! `/api/v1/targets`, `/api/v1/targets/metadata`, `/api/v1/scrape_pools` as Prometheus answers them, and `POST /-/reload`.
+//! `/api/v1/targets`, `/api/v1/targets/metadata`, `/api/v1/scrape_pools` as Prometheus answers them, and `POST
+//! /-/reload`.
 //!
 //! Invariants: a tenant sees the targets of its own jobs alone.
 

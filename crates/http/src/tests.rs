@@ -688,8 +688,8 @@ async fn a_body_that_was_cut_is_refused_whole() {
     assert_eq!(found["data"], json!([]));
 }
 
-/// A tenant that the request does not name, and a store that takes nothing: each batch hears it, and so does who looks at the
-/// status alone.
+/// A tenant that the request does not name, and a store that takes nothing: each batch hears it, and so does who looks
+/// at the status alone.
 #[tokio::test]
 async fn refusals_of_a_body_are_those_of_its_batches() {
     let server = Server::new();

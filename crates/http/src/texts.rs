@@ -1,7 +1,8 @@
-//! Reading texts in the order of their times, a window after the other, so that the first ones come first and memory stays small.
+//! Reading texts in the order of their times, a window after the other, so that the first ones come first and memory
+//! stays small.
 //!
-//! Invariants: every text of the wanted series in the range comes once. From the oldest they come by time, those of one instant by
-//! labels, then as the store orders them; from the newest in exactly the opposite order.
+//! Invariants: every text of the wanted series in the range comes once. From the oldest they come by time, those of one
+//! instant by labels, then as the store orders them; from the newest in exactly the opposite order.
 //! Limits: [`WINDOW_SAMPLES_MAX`], [`WINDOW_BYTES_WISHED`], [`INSTANT_SAMPLES_MAX`], and the query's memory.
 
 use std::collections::BTreeSet;
@@ -82,8 +83,8 @@ pub(super) struct Scan<'s> {
 }
 
 impl Scan<'_> {
-    /// Passes each text and its cursor to `each`, until that breaks: the cursor leads back to the text. Returns warnings about what is
-    /// missing because of damage, one sentence each.
+    /// Passes each text and its cursor to `each`, until that breaks: the cursor leads back to the text. Returns
+    /// warnings about what is missing because of damage, one sentence each.
     pub(super) fn run(
         &self,
         mut each: impl FnMut(FoundText, Cursor) -> ControlFlow<()>,

@@ -1,7 +1,7 @@
 //! `POST /v1/tickets`: a ticket for addresses, from whoever may vend.
 //!
-//! Invariants: nobody gives away what they may not do themselves: the tenant is theirs, and so is what it allows. The ticket is in
-//! the answer alone; the audit has its id.
+//! Invariants: nobody gives away what they may not do themselves: the tenant is theirs, and so is what it allows. The
+//! ticket is in the answer alone; the audit has its id.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;

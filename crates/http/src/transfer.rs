@@ -1,7 +1,7 @@
 //! `/v1/snapshots/receive`: a snapshot of another machine, in as many requests as it takes.
 //!
-//! Format: docs/formats/snapshot-stream.md; each request has the list of files and some of their pieces, the answer says what is lacking. Limits:
-//! [`BODY_BYTES_MAX`]. Failure: what came is kept; the same request may be made again.
+//! Format: docs/formats/snapshot-stream.md; each request has the list of files and some of their pieces, the answer
+//! says what is lacking. Limits: [`BODY_BYTES_MAX`]. Failure: what came is kept; the same request may be made again.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! `/v1/disks`, `/v1/scrub`, `/v1/snapshots`: the directories of the server and what is done for them.
 //!
-//! Failure: requests that change something need `Content-Type: application/json`, which no page of another origin can send
-//! without being asked first.
+//! Failure: requests that change something need `Content-Type: application/json`, which no page of another origin can
+//! send without being asked first.
 
 use std::path::PathBuf;
 

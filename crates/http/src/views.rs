@@ -1,4 +1,5 @@
-//! A tenant's store with classic views of its histograms: what queries and listings of the Prometheus API are answered from.
+//! A tenant's store with classic views of its histograms: what queries and listings of the Prometheus API are answered
+//! from.
 //!
 //! `classic_views=false` leaves the views out, for whoever lists what is stored.
 

@@ -1,7 +1,7 @@
 //! How wide cells are in time, and the columns that suit them.
 //!
-//! Invariants: a fitted step is never below the width of the cells, and holds a whole number of them while it holds few: otherwise
-//! columns would have one cell and two by turns, which is no pattern of the data.
+//! Invariants: a fitted step is never below the width of the cells, and holds a whole number of them while it holds
+//! few: otherwise columns would have one cell and two by turns, which is no pattern of the data.
 
 use ogive_model::{Ms, WallMs};
 
@@ -67,7 +67,8 @@ pub(super) fn usual_width(sources: &[Source]) -> Ms {
     Ms::ZERO
 }
 
-/// Where the interval of a column begins: usual cells decide, unless most samples are in wider ones (a pause between two scrapes).
+/// Where the interval of a column begins: usual cells decide, unless most samples are in wider ones (a pause between
+/// two scrapes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cover {
     usual: Option<(WallMs, f64)>,

@@ -9,7 +9,8 @@ use ogive_model::{Batch, Sample, SeriesDef, SourceId, Tenant, Value};
 
 use crate::Error;
 
-/// 20,000 samples in a batch: a request takes some tens of milliseconds, and an import that is interrupted repeats no more than a few.
+/// 20,000 samples in a batch: a request takes some tens of milliseconds, and an import that is interrupted repeats no
+/// more than a few.
 pub const SAMPLES_MAX: usize = 20_000;
 /// 4 MiB of labels, texts and bins in a batch, estimated: an eighth of the limit of a request.
 pub const BYTES_MAX: usize = 4 << 20;

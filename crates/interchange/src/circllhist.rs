@@ -1,8 +1,9 @@
 //! Histograms of OpenHistogram (libcircllhist) in JSON, a document a line.
 //!
-//! Format: what IRONdb's `/histogram/START/END/PERIOD/UUID/METRIC` answers, `[[seconds, period, {"+23e-004": 2}], ..]`; one such entry;
-//! or an object with `time`, `period`, `histogram` and, when the options do not name them, `name` and `labels`. A histogram is an
-//! object of bins, a text in base64, or a list of `H[1.2]=3`. A time is that of the beginning.
+//! Format: what IRONdb's `/histogram/START/END/PERIOD/UUID/METRIC` answers, `[[seconds, period, {"+23e-004": 2}], ..]`;
+//! one such entry; or an object with `time`, `period`, `histogram` and, when the options do not name them, `name` and
+//! `labels`. A histogram is an object of bins, a text in base64, or a list of `H[1.2]=3`. A time is that of the
+//! beginning.
 
 use std::collections::BTreeMap;
 use std::fmt;

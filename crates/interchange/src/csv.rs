@@ -1,6 +1,7 @@
 //! CSV (RFC 4180) with a header: the columns' meaning is that of [`table`].
 //!
-//! A row stands in one line: a quoted line end is refused, so that a quote that is never closed costs one row and not the file.
+//! A row stands in one line: a quoted line end is refused, so that a quote that is never closed costs one row and not
+//! the file.
 
 use std::io::BufRead;
 

@@ -1,4 +1,5 @@
-//! The readers for `fuzz/` and for the smoke tests: any bytes, and bytes whose checksums fit so that what stands behind them is reached.
+//! The readers for `fuzz/` and for the smoke tests: any bytes, and bytes whose checksums fit so that what stands behind
+//! them is reached.
 
 use ogive_model::{SourceId, Tenant};
 

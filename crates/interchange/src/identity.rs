@@ -1,4 +1,5 @@
-//! Who a file is as a source of batches: what it holds and what is made of it, so that the same import is the same source.
+//! Who a file is as a source of batches: what it holds and what is made of it, so that the same import is the same
+//! source.
 
 use ogive_model::SourceId;
 use twox_hash::XxHash3_128;

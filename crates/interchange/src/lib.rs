@@ -1,9 +1,10 @@
 //! Files of other systems: read into numbered batches that can be sent twice and count once, and written.
 //!
-//! Invariants: the batches of a file follow from its bytes and the options alone, so that a second reading gives the same ones under
-//! the same numbers; no reader panics. A line or sample that breaks a rule spoils only itself, and is counted with its place.
-//! Limits: a batch ([`batches::SAMPLES_MAX`], [`batches::BYTES_MAX`]), a line ([`lines::LINE_BYTES_MAX`]), and of a block what
-//! [`blocks`] says; so memory does not grow with the file.
+//! Invariants: the batches of a file follow from its bytes and the options alone, so that a second reading gives the
+//! same ones under the same numbers; no reader panics. A line or sample that breaks a rule spoils only itself, and is
+//! counted with its place.
+//! Limits: a batch ([`batches::SAMPLES_MAX`], [`batches::BYTES_MAX`]), a line ([`lines::LINE_BYTES_MAX`]), and of a
+//! block what [`blocks`] says; so memory does not grow with the file.
 #![forbid(unsafe_code)]
 
 pub mod batches;

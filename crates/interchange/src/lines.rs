@@ -7,7 +7,8 @@ use crate::{Batches, Error};
 /// 64 MiB: VictoriaMetrics exports a series in one line, a million samples in some 25 MB.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Passes each line, without its end and with its number from 1, to `each`. A line that is longer than `bytes_max` or not UTF-8 is bad.
+/// Passes each line, without its end and with its number from 1, to `each`. A line that is longer than `bytes_max` or
+/// not UTF-8 is bad.
 ///
 /// # Errors
 /// Those of the file and of `each`.

@@ -1,4 +1,5 @@
-//! OpenMetrics with times, as `promtool tsdb create-blocks-from openmetrics` reads and `promtool tsdb dump-openmetrics` writes it.
+//! OpenMetrics with times, as `promtool tsdb create-blocks-from openmetrics` reads and `promtool tsdb dump-openmetrics`
+//! writes it.
 
 use std::io::BufRead;
 

@@ -1,9 +1,9 @@
 //! Stored samples as OpenMetrics 1.0 with times.
 //!
-//! Invariants: what is written is a whole text once [`Writer::end`] was called; the samples of one series stand together.
-//! A cell, and a histogram that is a state, is a `gaugehistogram`; one that counts on is a `histogram`. Their buckets are cumulative by
-//! upper bounds: all bounds that any sample of the series has in what is written at once. Texts and markers of a series' end have no
-//! form here and are counted.
+//! Invariants: what is written is a whole text once [`Writer::end`] was called; the samples of one series stand
+//! together. A cell, and a histogram that is a state, is a `gaugehistogram`; one that counts on is a `histogram`. Their
+//! buckets are cumulative by upper bounds: all bounds that any sample of the series has in what is written at once.
+//! Texts and markers of a series' end have no form here and are counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

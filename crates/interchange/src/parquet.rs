@@ -1,8 +1,9 @@
 //! Parquet files: those of `ogive export`, without a loss, and others by what their columns mean ([`table`]).
 //!
-//! Limits: [`ROWS_MAX`] rows are read at once; what a page of the file unfolds to is what its header says, which the Arrow project's
-//! reader checks.
-//! Failure: a file that is none is [`Error::Unreadable`]; so is one that is damaged where it is damaged, behind the samples before.
+//! Limits: [`ROWS_MAX`] rows are read at once; what a page of the file unfolds to is what its header says, which the
+//! Arrow project's reader checks.
+//! Failure: a file that is none is [`Error::Unreadable`]; so is one that is damaged where it is damaged, behind the
+//! samples before.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,5 @@
-//! Stored samples as a table of Arrow: what `ogive export` writes, and `ogive import parquet` reads back without a loss.
+//! Stored samples as a table of Arrow: what `ogive export` writes, and `ogive import parquet` reads back without a
+//! loss.
 //!
 //! Format: docs/formats/samples.md. A row is a sample.
 

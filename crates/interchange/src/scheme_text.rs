@@ -1,7 +1,7 @@
 //! The rule of a histogram's bins as a text, for tables.
 //!
-//! Format: `log-linear-10`; `exp2/SCALE`; `custom/BOUND,BOUND`; `log-linear-2/GROUPING/SHIFT/UNIT`; `gamma/GAMMA/OFFSET`. Numbers have the
-//! shortest digits that give them back.
+//! Format: `log-linear-10`; `exp2/SCALE`; `custom/BOUND,BOUND`; `log-linear-2/GROUPING/SHIFT/UNIT`;
+//! `gamma/GAMMA/OFFSET`. Numbers have the shortest digits that give them back.
 
 use ogive_hist::Scheme;
 

@@ -1,6 +1,7 @@
 //! What the columns of a table mean.
 //!
-//! Two shapes: each column of numbers is a metric of its own (wide), or a column has the metric's name and another the value (long).
+//! Two shapes: each column of numbers is a metric of its own (wide), or a column has the metric's name and another the
+//! value (long).
 
 use std::collections::BTreeMap;
 
@@ -101,7 +102,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a table whose columns have these names; `is_text` says which are texts, where the table itself knows.
+    /// The plan for a table whose columns have these names; `is_text` says which are texts, where the table itself
+    /// knows.
     ///
     /// # Errors
     /// A sentence, with the existing columns.

@@ -1,7 +1,8 @@
-//! What does a checked read of IRONdb's FlatBuffers of both generations cost beside the same records as compact JSON read by serde_json
-//! into typed structs with borrowed strings? 10,000 numbers, and 1,000 histograms of 40 bins.
+//! What does a checked read of IRONdb's FlatBuffers of both generations cost beside the same records as compact JSON
+//! read by serde_json into typed structs with borrowed strings? 10,000 numbers, and 1,000 histograms of 40 bins.
 //!
-//! All variants in turn, in one process, CPU time of the thread; every field is touched. `cargo bench -p ogive-irondb --bench decode`.
+//! All variants in turn, in one process, CPU time of the thread; every field is touched. `cargo bench -p ogive-irondb
+//! --bench decode`.
 
 use std::hint::black_box;
 

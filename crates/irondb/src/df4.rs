@@ -1,7 +1,8 @@
 //! Answers of `/fetch` and CAQL.
 //!
-//! Format: JSON with `version`, `head` (start and period in seconds, count), `meta` (kind, label and tags of each column) and `data`,
-//! or a FlatBuffer of the same. Numbers that are not there are null, and NaN in FlatBuffers; histograms are objects of counts by the names of bins: `+23e-004` is 23 x 10^-4 to below the next.
+//! Format: JSON with `version`, `head` (start and period in seconds, count), `meta` (kind, label and tags of each
+//! column) and `data`, or a FlatBuffer of the same. Numbers that are not there are null, and NaN in FlatBuffers;
+//! histograms are objects of counts by the names of bins: `+23e-004` is 23 x 10^-4 to below the next.
 
 use ogive_hist::{DecimalBin, Histogram};
 use serde_json::{Map, Value as Json, json};

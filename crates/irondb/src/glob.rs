@@ -1,6 +1,7 @@
 //! Graphite's patterns as regular expressions.
 
-/// The expression without its anchors: `*` and `?` do not cross a dot, `[abc]` is one of these characters, `{a,b}` one of several texts.
+/// The expression without its anchors: `*` and `?` do not cross a dot, `[abc]` is one of these characters, `{a,b}` one
+/// of several texts.
 #[must_use]
 pub(crate) fn expression(pattern: &str) -> String {
     let mut out = String::new();

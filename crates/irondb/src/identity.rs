@@ -1,8 +1,8 @@
 //! The labels that a stream of IRONdb has here, and the stream that labels are of.
 //!
-//! Format: the name is the metric's, `check_uuid` the check, `account_id` the account unless it is 0; each stream tag is a label.
-//! Tags that cannot be one (without a value, with a category that repeats or is a label's name here) stand in `stream_tags`, as
-//! their canonical text. A series that is a part of a rollup has its field in `rollup_part`.
+//! Format: the name is the metric's, `check_uuid` the check, `account_id` the account unless it is 0; each stream tag
+//! is a label. Tags that cannot be one (without a value, with a category that repeats or is a label's name here) stand
+//! in `stream_tags`, as their canonical text. A series that is a part of a rollup has its field in `rollup_part`.
 //! Invariants: two streams never have the same labels; `from_labels` gives what was written.
 
 use std::borrow::Cow;
@@ -48,7 +48,8 @@ impl Identity {
         Ok(Self { check: check.into(), account: 0, base: parsed.base.into(), tags: sorted(parsed) })
     }
 
-    /// The stream of a series, and the part of a rollup that it holds, if any. None for a series that belongs to no check.
+    /// The stream of a series, and the part of a rollup that it holds, if any. None for a series that belongs to no
+    /// check.
     #[must_use]
     pub fn from_labels(labels: &Labels) -> Option<(Self, Option<String>)> {
         let check = labels.get(CHECK);

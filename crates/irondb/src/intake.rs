@@ -1,8 +1,9 @@
 //! Records as a batch.
 //!
-//! Invariants: a record that breaks a rule spoils only itself, and is counted. A histogram that counts what was measured since the
-//! last one is a cell of one millisecond that ends at its time: a stream has one histogram in a millisecond, and who sends it again
-//! changes nothing; two brokers of a cluster that see one second put their number into the milliseconds.
+//! Invariants: a record that breaks a rule spoils only itself, and is counted. A histogram that counts what was
+//! measured since the last one is a cell of one millisecond that ends at its time: a stream has one histogram in a
+//! millisecond, and who sends it again changes nothing; two brokers of a cluster that see one second put their number
+//! into the milliseconds.
 //! Limits: what the body unfolds to, as for every protocol.
 
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
 //! Bodies of the older ways to write: JSON of texts, numbers and histograms.
 //!
-//! Format: a list of objects (or one), each with `id` (a UUID), `metric`, `offset` (seconds since 1970) and what was measured:
-//! `/write/text` `value`; `/write/numeric` and `/write/nnt` `value`, `count`, `stddev`, `derivative`, `counter`,
-//! `derivative_stddev`, `counter_stddev`, and in `parts` the period and such objects of the parts, of which the whole was made;
-//! `/histogram/write` `period` (seconds) and `histogram` (base64, or counts by the names of bins).
+//! Format: a list of objects (or one), each with `id` (a UUID), `metric`, `offset` (seconds since 1970) and what was
+//! measured: `/write/text` `value`; `/write/numeric` and `/write/nnt` `value`, `count`, `stddev`, `derivative`,
+//! `counter`, `derivative_stddev`, `counter_stddev`, and in `parts` the period and such objects of the parts, of which
+//! the whole was made; `/histogram/write` `period` (seconds) and `histogram` (base64, or counts by the names of bins).
 //! Invariants: of a rollup with parts the parts are taken, and the whole is made of them when it is read.
 
 use std::borrow::Cow;

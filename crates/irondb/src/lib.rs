@@ -1,9 +1,11 @@
 //! What senders of IRONdb and Circonus put on the wire.
 //!
-//! In here: the names of metrics with their stream tags, the bodies of HTTPTrap and of IRONdb's ways to write, as batches, and what
-//! IRONdb's ways to read ask for. Not in here: sockets, HTTP, secrets and storage, which are the server's.
+//! In here: the names of metrics with their stream tags, the bodies of HTTPTrap and of IRONdb's ways to write, as
+//! batches, and what IRONdb's ways to read ask for. Not in here: sockets, HTTP, secrets and storage, which are the
+//! server's.
 //!
-//! Invariants: pure functions of bytes; no decoder panics, and none allocates more than a small multiple of the bytes it was given.
+//! Invariants: pure functions of bytes; no decoder panics, and none allocates more than a small multiple of the bytes
+//! it was given.
 #![forbid(unsafe_code)]
 
 pub mod body;

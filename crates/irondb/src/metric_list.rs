@@ -1,8 +1,9 @@
 //! `POST /raw` in FlatBuffers: lists and batches of metrics, of both generations that are in use.
 //!
-//! Format: the identifier names the layout. Generation 1 (`CIML` a list, `CIMB` a batch; what gosnowth sends): a check's UUID is
-//! text, a metric has one value, a bin is a table. Generation 2 (`CMLS`, `CMBS`; what reconnoiter sends since December 2020): a
-//! UUID is 16 bytes, a metric has samples, a bin is 16 bytes. A lone metric is `CIMM` in both; its UUID shows which.
+//! Format: the identifier names the layout. Generation 1 (`CIML` a list, `CIMB` a batch; what gosnowth sends): a
+//! check's UUID is text, a metric has one value, a bin is a table. Generation 2 (`CMLS`, `CMBS`; what reconnoiter sends
+//! since December 2020): a UUID is 16 bytes, a metric has samples, a bin is 16 bytes. A lone metric is `CIMM` in both;
+//! its UUID shows which.
 //! Invariants: what a record names is inside the body; nothing is copied.
 
 use std::borrow::Cow;

@@ -1,8 +1,8 @@
 //! Names of metrics with stream tags: `name|ST[category:value,...]`.
 //!
-//! Format: the name, then sections `|ST[...]` (stream tags, part of the identity) and `|MT{...}` (measurement tags, which are
-//! parsed and not stored). Tags are separated by commas, a category from its value by the first colon; either may be base64
-//! between `b"` and `"`.
+//! Format: the name, then sections `|ST[...]` (stream tags, part of the identity) and `|MT{...}` (measurement tags,
+//! which are parsed and not stored). Tags are separated by commas, a category from its value by the first colon; either
+//! may be base64 between `b"` and `"`.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,8 @@
 //! `POST /nntbs`: rollups in FlatBuffers.
 //!
-//! Format: the identifier `CINN`; a list of operations, each a metric and its rollups of several periods: blocks of data, the first at
-//! the block's floor (seconds since 1970), each further one a period later. Of several periods the shortest is taken.
+//! Format: the identifier `CINN`; a list of operations, each a metric and its rollups of several periods: blocks of
+//! data, the first at the block's floor (seconds since 1970), each further one a period later. Of several periods the
+//! shortest is taken.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! The topology of one node that owns every stream.
 //!
-//! Format: XML `<nodes n="1" write_copies="1"><node .../></nodes>`. Its hash is SHA-256 over, for each node, the 36 characters of its
-//! id, two zero bytes and the weight (16 bits, big-endian), and, where there are not two copies, 38 zero bytes and the number of
-//! copies (16 bits).
+//! Format: XML `<nodes n="1" write_copies="1"><node .../></nodes>`. Its hash is SHA-256 over, for each node, the 36
+//! characters of its id, two zero bytes and the weight (16 bits, big-endian), and, where there are not two copies, 38
+//! zero bytes and the number of copies (16 bits).
 
 use std::net::SocketAddr;
 

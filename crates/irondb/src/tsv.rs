@@ -1,8 +1,9 @@
 //! `POST /raw` in lines: `M`, `H1` and `H2` records, their parts between tabs.
 //!
-//! Format: `M TIME ID NAME TYPE VALUE` and `H1|H2 TIME ID NAME BASE64`; TIME is seconds with milliseconds behind a point, ID is
-//! ``target`module`c_ACCOUNT_BUNDLE::module`uuid`` or the UUID alone, TYPE one of `i I l L n s`, VALUE `[[null]]` for none. `H2`
-//! counts on. Other letters at the beginning of a line are other records of brokers, which hold no measurement.
+//! Format: `M TIME ID NAME TYPE VALUE` and `H1|H2 TIME ID NAME BASE64`; TIME is seconds with milliseconds behind a
+//! point, ID is ``target`module`c_ACCOUNT_BUNDLE::module`uuid`` or the UUID alone, TYPE one of `i I l L n s`, VALUE
+//! `[[null]]` for none. `H2` counts on. Other letters at the beginning of a line are other records of brokers, which
+//! hold no measurement.
 
 use std::borrow::Cow;
 

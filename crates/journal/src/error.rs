@@ -64,7 +64,8 @@ pub enum Error {
         /// Where it was to end.
         end: u64,
     },
-    /// Records that were read a moment ago are on no live disk any more, and nobody was notified that they were safe. Open the journal again.
+    /// Records that were read a moment ago are on no live disk any more, and nobody was notified that they were safe.
+    /// Open the journal again.
     #[error("{} no longer holds the records {from}..{to} on any live disk; open the journal again", path.display())]
     Gone {
         /// The segment.

@@ -59,8 +59,8 @@ impl SegmentHeader {
     }
 }
 
-/// `durable` of a record that stands for one that was lost before anybody knew it to be durable. A reader of before takes it for bad bytes,
-/// which says the same.
+/// `durable` of a record that stands for one that was lost before anybody knew it to be durable. A reader of before
+/// takes it for bad bytes, which says the same.
 const VOID: u64 = u64::MAX;
 
 /// What stands before a record's payload.

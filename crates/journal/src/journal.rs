@@ -354,7 +354,8 @@ impl Journal {
         Ok(Position(self.durable))
     }
 
-    /// Makes every record durable and begins a new segment, so that [`Journal::truncate_before`] can remove all of them.
+    /// Makes every record durable and begins a new segment, so that [`Journal::truncate_before`] can remove all of
+    /// them.
     ///
     /// # Errors
     /// What the disk says; a segment that could not be begun is begun by the next record.
@@ -369,8 +370,8 @@ impl Journal {
     }
 
     /// Makes every record durable, seals the segment, and gives all that hold records a second name in `target`. What
-    /// is appended later goes to a new segment; of that one `target` gets the header, which voids what a failed fsync may
-    /// have left at the end of those before.
+    /// is appended later goes to a new segment; of that one `target` gets the header, which voids what a failed fsync
+    /// may have left at the end of those before.
     ///
     /// # Errors
     /// What the disk says; then some of the names may be there.
@@ -464,7 +465,8 @@ impl Journal {
                 file.write_all(&frame)?;
                 bytes += frame.len() as u64;
             }
-            // A disk that had more than the others may have gone since it was read: a record is not counted that is not here.
+            // A disk that had more than the others may have gone since it was read: a record is not counted that is not
+            // here.
             if reader.expected() != self.next {
                 let (path, from, to) = (carried.clone(), reader.expected(), self.next);
                 return Err(Error::Gone { path, from, to });
@@ -507,8 +509,8 @@ impl Journal {
         Ok(replay)
     }
 
-    /// Its segments, ascending, for who reads them beside the writer. A segment of which nothing can be read is not among
-    /// them; its records are those that the one before lacks.
+    /// Its segments, ascending, for who reads them beside the writer. A segment of which nothing can be read is not
+    /// among them; its records are those that the one before lacks.
     #[must_use]
     pub fn segments(&self) -> Vec<SegmentRange> {
         let readable = || self.segments.iter().filter_map(|segment| Some((segment, segment.first?)));
@@ -545,7 +547,8 @@ impl Journal {
 }
 
 impl SegmentRange {
-    /// Gives its records at `positions` to `visit`, in order. Their end is at most what the writer had made durable. Bad bytes are stepped over and reported.
+    /// Gives its records at `positions` to `visit`, in order. Their end is at most what the writer had made durable.
+    /// Bad bytes are stepped over and reported.
     ///
     /// # Errors
     /// What the disk or `visit` says, which ends the reading; [`Error::NotFound`] when the segment was removed.
@@ -567,9 +570,9 @@ impl SegmentRange {
     }
 }
 
-/// Gives every good record of the journal in `directory` to `visit`, in order, without a lock and without changing anything: for tools that
-/// look at the journal of a server that runs, or ran. What the server removes meanwhile is left out; of what it is writing, the last
-/// whole record is the end.
+/// Gives every good record of the journal in `directory` to `visit`, in order, without a lock and without changing
+/// anything: for tools that look at the journal of a server that runs, or ran. What the server removes meanwhile is
+/// left out; of what it is writing, the last whole record is the end.
 ///
 /// # Errors
 /// What the disk or `visit` says, which ends the reading.
@@ -685,8 +688,8 @@ impl Replay {
     }
 }
 
-/// The frames that stand for lost records in a segment that goes on behind them: what reads it later, a scrub above all, need not take the
-/// hole for new damage. A hole that is proven is damage.
+/// The frames that stand for lost records in a segment that goes on behind them: what reads it later, a scrub above
+/// all, need not take the hole for new damage. A hole that is proven is damage.
 fn void_frames(bad: &Corruption, header: &SegmentHeader, out: &mut Vec<u8>) {
     let (from, to) = (bad.lost.0.max(header.first), bad.lost.1);
     // No more records than the bad bytes had room for.

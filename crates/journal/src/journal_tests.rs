@@ -58,9 +58,10 @@ fn filled(disk: &SimulatedDisk, count: u64, options: Options) -> Journal {
     journal
 }
 
-/// Life 73 of the store, once in some thousand runs under load: a process was killed after a record was on one disk of two; the next start
-/// read it there, that disk failed while the new segment was made, and the segment began without the record but counted it. The next
-/// record left a gap that scrubs and later starts reported as loss. Now the end is read again from the disks that are left.
+/// Life 73 of the store, once in some thousand runs under load: a process was killed after a record was on one disk of
+/// two; the next start read it there, that disk failed while the new segment was made, and the segment began without
+/// the record but counted it. The next record left a gap that scrubs and later starts reported as loss. Now the end is
+/// read again from the disks that are left.
 #[test]
 fn a_record_that_only_a_failing_disk_has_is_not_counted() {
     use crate::{Member, MirrorDisk, MirrorOptions, Until, scrub_journal};
@@ -278,9 +279,10 @@ fn loss_is_proven_only_if_a_later_record_knew_of_the_fsync() {
     }
 }
 
-/// Life 73 of the store, once in some five hundred runs: two records waited for one fsync, a power cut took the first of them from both
-/// disks and left the second. The next start reported the hole and copied the second record to its own segment, where every later scrub
-/// met a gap between good bytes and reported it as new damage. Now a frame stands there for the record that was lost.
+/// Life 73 of the store, once in some five hundred runs: two records waited for one fsync, a power cut took the first
+/// of them from both disks and left the second. The next start reported the hole and copied the second record to its
+/// own segment, where every later scrub met a gap between good bytes and reported it as new damage. Now a frame stands
+/// there for the record that was lost.
 #[test]
 fn a_hole_that_a_start_reported_is_no_damage_for_scrubs() {
     use crate::{Until, scrub_journal};
@@ -516,8 +518,9 @@ fn records_that_outlived_a_failed_fsync_in_memory_alone_are_saved_before_they_ar
     }
 }
 
-/// A fsync failed and its records were refused; the segment after them, whose header voids them, was not yet written to when
-/// a snapshot was made, so the snapshot went without it and held what nobody had been promised. It gets the header now.
+/// A fsync failed and its records were refused; the segment after them, whose header voids them, was not yet written to
+/// when a snapshot was made, so the snapshot went without it and held what nobody had been promised. It gets the header
+/// now.
 #[test]
 fn a_cut_does_not_hold_what_a_failed_fsync_left() {
     let disk = SimulatedDisk::new(1);
@@ -778,7 +781,8 @@ fn a_rotation_that_fails_is_made_up_for_by_the_next_record() {
     assert_eq!(replay_from(&open(&disk), 0).0, records(0..4));
 }
 
-/// A reader beside the writer sees what was durable when it asked, also while the writer goes on and when a segment is bad.
+/// A reader beside the writer sees what was durable when it asked, also while the writer goes on and when a segment is
+/// bad.
 #[test]
 fn segments_are_read_beside_the_writer() {
     let disk = SimulatedDisk::new(7);
@@ -813,7 +817,8 @@ fn segments_are_read_beside_the_writer() {
     assert!(matches!(gone, Err(Error::NotFound { .. })));
 }
 
-/// `ogive replay` reads the journal of a running server: nothing is locked, made or removed, also where the end is torn.
+/// `ogive replay` reads the journal of a running server: nothing is locked, made or removed, also where the end is
+/// torn.
 #[test]
 fn a_journal_is_read_without_touching_it() {
     let disk = SimulatedDisk::new(11);
@@ -840,8 +845,8 @@ fn a_journal_is_read_without_touching_it() {
     assert_eq!(read().0[0].0, segments[2].first.0);
 }
 
-/// A server removed a segment between two openings of it, and the whole reading failed with "not found". A segment that was
-/// removed is left out, or read whole by who has it open already, whenever that happens.
+/// A server removed a segment between two openings of it, and the whole reading failed with "not found". A segment that
+/// was removed is left out, or read whole by who has it open already, whenever that happens.
 #[test]
 fn a_segment_that_is_removed_while_the_journal_is_read_ends_nothing() {
     for openings in 1..4 {

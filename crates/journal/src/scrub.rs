@@ -129,8 +129,8 @@ fn bad_records(path: &Path, bytes: Range<u64>, lost: Range<u64>) -> Finding {
     Finding { path: path.to_owned(), section: "records".into(), offset, end, problem, healed: false }
 }
 
-/// Looks whether every member has the file at `path`, and makes missing copies anew. With `bytes` it does so with copies of
-/// another length too: ask that last, because such a copy may hold good bytes that the others have not.
+/// Looks whether every member has the file at `path`, and makes missing copies anew. With `bytes` it does so with
+/// copies of another length too: ask that last, because such a copy may hold good bytes that the others have not.
 ///
 /// # Errors
 /// [`Error::NotFound`] when the file was removed meanwhile.
@@ -202,8 +202,8 @@ mod tests {
         scrub_journal(mirror, Path::new("/0/journal"), Until::End, &mut |_| Ok(())).unwrap()
     }
 
-    /// Every byte of both copies is flipped, never the same one in both at a time: scrubbing finds and heals each, and a
-    /// replay without a scrub gives every record too.
+    /// Every byte of both copies is flipped, never the same one in both at a time: scrubbing finds and heals each, and
+    /// a replay without a scrub gives every record too.
     #[test]
     fn a_flipped_byte_in_either_copy_loses_nothing() {
         let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];
@@ -255,8 +255,8 @@ mod tests {
         assert!(scrub(&mirror).is_empty());
     }
 
-    /// Scrubs of a life of the store reported, once in some ten thousand, of a copy that "does not exist": the segment was being removed,
-    /// from one disk and then from the other. Made anew it would have come back for good.
+    /// Scrubs of a life of the store reported, once in some ten thousand, of a copy that "does not exist": the segment
+    /// was being removed, from one disk and then from the other. Made anew it would have come back for good.
     #[test]
     fn segments_that_come_and_go_meanwhile_are_no_findings() {
         let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];

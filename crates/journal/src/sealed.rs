@@ -5,8 +5,8 @@ use crate::format::{
     RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, frame_bytes, seal_record, u32_at, u64_at,
 };
 
-/// `bytes` as the segment `number`: header and records get its mark and checksums that fit, and keep what else they say. Where a record
-/// says that it is longer than what is left, the rest stays as it is. For fuzzing.
+/// `bytes` as the segment `number`: header and records get its mark and checksums that fit, and keep what else they
+/// say. Where a record says that it is longer than what is left, the rest stays as it is. For fuzzing.
 #[must_use]
 pub fn sealed(bytes: &[u8], number: u64) -> Vec<u8> {
     let mut out = bytes.to_vec();

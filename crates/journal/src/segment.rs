@@ -239,8 +239,8 @@ impl SegmentReader {
         Ok(Step::Record { sequence: header.sequence, durable: header.durable })
     }
 
-    /// Whether the bytes from `offset` to the end, which hold no good record, are as long as one: a write that was torn ends
-    /// early, or leaves zeros where nothing came to the disk.
+    /// Whether the bytes from `offset` to the end, which hold no good record, are as long as one: a write that was torn
+    /// ends early, or leaves zeros where nothing came to the disk.
     pub(crate) fn is_whole_record(&self, offset: u64) -> Result<bool, Error> {
         assert!(offset <= self.length, "the last good record ends at {offset} of {} bytes", self.length);
         let left = self.length.saturating_sub(offset);

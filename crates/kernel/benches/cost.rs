@@ -1,5 +1,5 @@
-//! What the programs cost those that they observe: the CPU time of loops of `tests/work.c`, as a ratio to the same loop without an
-//! observer, in interleaved rounds.
+//! What the programs cost those that they observe: the CPU time of loops of `tests/work.c`, as a ratio to the same loop
+//! without an observer, in interleaved rounds.
 //!
 //! `cargo bench -p ogive-kernel --features bpf --bench cost -- [ROUNDS]`, as root; needs cc. 9 rounds when left out.
 //! `scripts/kernel-figures` does the same with the binary.

@@ -1,6 +1,7 @@
 //! The CPU time of one reading while a process has 10,000 threads: histograms of the scheduler, and microstates.
 //!
-//! `cargo bench -p ogive-kernel --features bpf --bench drain`, as root; needs cc. A reading a second is a share of a core.
+//! `cargo bench -p ogive-kernel --features bpf --bench drain`, as root; needs cc. A reading a second is a share of a
+//! core.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

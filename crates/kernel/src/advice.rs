@@ -37,7 +37,8 @@ const WAIT_SHARE_MIN: f64 = 0.1;
 /// A process uses so much of a CPU at least before its waits and migrations say anything.
 const RUN_SHARE_MIN: f64 = 0.02;
 
-/// What can be said of the time between two readings that are `seconds` apart; `process` is the one that they were made for.
+/// What can be said of the time between two readings that are `seconds` apart; `process` is the one that they were made
+/// for.
 #[must_use]
 pub fn advise(before: &Machine, after: &Machine, seconds: f64, process: Option<u32>) -> Vec<Advice> {
     if seconds.is_nan() || seconds <= 0.0 {

@@ -41,8 +41,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of `core_share_max` of a core (0.01 is one percent). Each part is named with whether it can be shed, what goes first
-    /// first.
+    /// A budget of `core_share_max` of a core (0.01 is one percent). Each part is named with whether it can be shed,
+    /// what goes first first.
     #[must_use]
     pub fn new(core_share_max: f64, parts: &[(&'static str, bool)]) -> Self {
         let part = |(name, can_shed): &(&'static str, bool)| Part {

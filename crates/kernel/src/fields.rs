@@ -31,8 +31,8 @@ impl Fields<'_> {
     }
 }
 
-/// Counts of flat bins since the last time, modulo 2^32: a program that counts more than 4 billion between two readings would
-/// need to count one in less than a quarter of a nanosecond.
+/// Counts of flat bins since the last time, modulo 2^32: a program that counts more than 4 billion between two readings
+/// would need to count one in less than a quarter of a nanosecond.
 #[derive(Clone, Debug)]
 pub(crate) struct Bins(Vec<u32>);
 

@@ -1,8 +1,8 @@
 //! Calls of functions of programs and libraries: each one counted, those from another file apart from those within one.
 //!
-//! Invariants: a count is exact from [`Functions::start`] on, for the process alone and not for its children. A function that has
-//! several names counts once, and functions that a processor's abilities choose while a program is loaded (`STT_GNU_IFUNC`, as
-//! `memcpy`) are seen only where the file has names of those that may be chosen.
+//! Invariants: a count is exact from [`Functions::start`] on, for the process alone and not for its children. A
+//! function that has several names counts once, and functions that a processor's abilities choose while a program is
+//! loaded (`STT_GNU_IFUNC`, as `memcpy`) are seen only where the file has names of those that may be chosen.
 //! Limits: [`FUNCTIONS_MAX`] functions, [`FILE_BYTES_MAX`] bytes of a file. On x86-64 alone.
 
 mod files;

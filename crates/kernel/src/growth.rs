@@ -91,8 +91,8 @@ impl Run {
     }
 }
 
-/// What a unit of work costs more with the workers of `after` than with those of `before`, by state, what grows most first;
-/// empty when it costs no more.
+/// What a unit of work costs more with the workers of `after` than with those of `before`, by state, what grows most
+/// first; empty when it costs no more.
 #[must_use]
 pub fn growth(before: &Run, after: &Run) -> Vec<Growth> {
     let cost = |run: &Run| f64::from(run.workers) / run.throughput();

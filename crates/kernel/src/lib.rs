@@ -4,8 +4,8 @@
 //! - `doctor`: which families of programs this kernel allows, by trying each.
 //! - `sched`: run-queue latency, slices, waits by cause, interrupts and herds as histograms.
 //! - `tasks`: the programs that the next four share when they are observed together.
-//! - `micro`: microstates of threads. `calls`: system calls. `functions`: calls of functions. `locks`: contended locks, and [`wait_kind`]: other waits
-//!   within futex.
+//! - `micro`: microstates of threads. `calls`: system calls. `functions`: calls of functions. `locks`: contended locks,
+//!   and [`wait_kind`]: other waits within futex.
 //! - [`ask`]: questions written by the user.
 //! - [`proc`]: counters in `/proc`, which every user can read. [`places`]: which groups have series of their own.
 //!   [`budget`]: the observer's cost limit, and `run_time`: the cost of its programs.
@@ -18,8 +18,8 @@
 //! Limits: groups beyond the number requested count in one named `other`. Failure: a program that does not load gives
 //! an [`Error`] with the kernel's reason. The programs are in `bpf/`, in C; everything that needs them is behind the
 //! feature `bpf`.
-// `run_time`, `mapped` and `functions::stopped` alone allow it for themselves: two calls that libbpf-rs has no name for, the
-// memory of a map, and what runs between fork and exec.
+// `run_time`, `mapped` and `functions::stopped` alone allow it for themselves: two calls that libbpf-rs has no name
+// for, the memory of a map, and what runs between fork and exec.
 #![deny(unsafe_code)]
 
 pub mod advice;

@@ -160,8 +160,8 @@ impl Locks {
         Ok(())
     }
 
-    /// Every place since the last time, the longest waits first; pairs are those since the beginning. `lives` says whether a process is
-    /// still there: the places of one that is not become free.
+    /// Every place since the last time, the longest waits first; pairs are those since the beginning. `lives` says
+    /// whether a process is still there: the places of one that is not become free.
     ///
     /// # Errors
     /// When the kernel's maps cannot be read.

@@ -22,7 +22,8 @@ impl MappedArray {
     /// # Errors
     /// When the kernel does not map it.
     pub(crate) fn from_map(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
-        // SAFETY: no address is asked for, so nothing that is in use is replaced; the descriptor is borrowed and so open.
+        // SAFETY: no address is asked for, so nothing that is in use is replaced; the descriptor is borrowed and so
+        // open.
         let at = unsafe {
             libc::mmap(std::ptr::null_mut(), words * 8, libc::PROT_READ, libc::MAP_SHARED, map.as_raw_fd(), 0)
         };
@@ -35,9 +36,9 @@ impl MappedArray {
 
     /// Its words, which change while they are looked at.
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words, is page-aligned, and lives until `self` is dropped. Others write to it,
-        // which is what an `AtomicU64` may meet; nobody writes through this reference, as the pages are read only and the callers
-        // only load.
+        // SAFETY: the mapping has so many words, is page-aligned, and lives until `self` is dropped. Others write to
+        // it, which is what an `AtomicU64` may meet; nobody writes through this reference, as the pages are read only
+        // and the callers only load.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.words) }
     }
 }

@@ -186,8 +186,8 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Microstates {
-    /// Observes what `filter` names: threads that are there from now on, others from their beginning, or the first event
-    /// after which the filter names them. `cpus` are those that are online.
+    /// Observes what `filter` names: threads that are there from now on, others from their beginning, or the first
+    /// event after which the filter names them. `cpus` are those that are online.
     ///
     /// # Errors
     /// When the kernel refuses the programs, or the filter cannot be.
@@ -291,7 +291,8 @@ fn words_of(slot: &[AtomicU64]) -> Option<[u64; THREAD_WORDS]> {
         fence(Ordering::Acquire);
         // ORDERING: Relaxed; after the fence.
         let is_same = slot[0].load(Ordering::Relaxed) == words[0];
-        // A program that was interrupted in its midst by another leaves the version odd for as long as its thread sleeps.
+        // A program that was interrupted in its midst by another leaves the version odd for as long as its thread
+        // sleeps.
         if is_same && (words[0] & 1 == 0 || attempt >= ATTEMPTS / 2) {
             break;
         }

@@ -71,8 +71,8 @@ impl Places {
         known.has_place
     }
 
-    /// Ends a turn: the groups that had a place and are gone. `lives` is called with those that were not seen in this turn: they may
-    /// have done nothing.
+    /// Ends a turn: the groups that had a place and are gone. `lives` is called with those that were not seen in this
+    /// turn: they may have done nothing.
     pub fn end(&mut self, lives: impl Fn(u64) -> bool) -> Vec<u64> {
         let turn = self.turn;
         let mut ended = Vec::new();

@@ -128,8 +128,8 @@ pub fn interrupts(text: &str) -> (Vec<u32>, Vec<InterruptRow>) {
     (cpus, rows)
 }
 
-/// Microseconds for which some, and all, of the tasks that could do something waited: `/proc/pressure/RESOURCE`. A kernel that does not
-/// count `full` for CPUs leaves it out.
+/// Microseconds for which some, and all, of the tasks that could do something waited: `/proc/pressure/RESOURCE`. A
+/// kernel that does not count `full` for CPUs leaves it out.
 #[must_use]
 pub fn pressure(text: &str) -> [Option<u64>; 2] {
     ["some ", "full "].map(|kind| {

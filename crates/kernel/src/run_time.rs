@@ -42,7 +42,8 @@ pub struct RunTime {
     pub ran_ns: u64,
     /// Runs, while it was measured.
     pub runs: u64,
-    /// Times that it was left out, since it or another ran on the same CPU already: events that nobody saw. Counted always.
+    /// Times that it was left out, since it or another ran on the same CPU already: events that nobody saw. Counted
+    /// always.
     pub missed: u64,
 }
 
@@ -51,8 +52,8 @@ impl RunTime {
     pub(crate) fn from_program(program: BorrowedFd<'_>) -> Option<Self> {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut length = u32::try_from(size_of_val(&info)).expect("a few hundred bytes");
-        // SAFETY: the descriptor is borrowed and so open; `info` is all numbers, as long as `length` says, and its pointers to arrays
-        // are null, so that the kernel writes nothing else.
+        // SAFETY: the descriptor is borrowed and so open; `info` is all numbers, as long as `length` says, and its
+        // pointers to arrays are null, so that the kernel writes nothing else.
         let outcome =
             unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length) };
         (outcome == 0).then_some(Self { ran_ns: info.run_time_ns, runs: info.run_cnt, missed: info.recursion_misses })

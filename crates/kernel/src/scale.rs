@@ -30,8 +30,8 @@ pub struct Law {
 }
 
 impl Law {
-    /// The law that is nearest to the points; `None` when there are fewer than three numbers of workers, or a throughput that
-    /// is not above zero.
+    /// The law that is nearest to the points; `None` when there are fewer than three numbers of workers, or a
+    /// throughput that is not above zero.
     #[must_use]
     pub fn fit(points: &[Point]) -> Option<Self> {
         let mut counts: Vec<f64> = points.iter().map(|point| point.workers).collect();

@@ -27,7 +27,8 @@ pub const GROUP_BYTES: usize = KINDS * BINS_BYTES;
 /// Most groups that can be asked for: 88 MiB.
 pub const GROUPS_MAX: u32 = 1024;
 
-/// Names of interrupts, in the order of `enum interrupt`: the kernel's soft interrupts by their numbers, and three of ours.
+/// Names of interrupts, in the order of `enum interrupt`: the kernel's soft interrupts by their numbers, and three of
+/// ours.
 pub const INTERRUPTS: [&str; 13] = [
     "hi",
     "timer",
@@ -53,7 +54,8 @@ pub struct Options {
     pub grouping: Grouping,
     /// Groups of their own, 1 to [`GROUPS_MAX`].
     pub groups: u32,
-    /// Wake-ups within one system call that are a herd; 0 does not look for herds, which spares two programs a system call.
+    /// Wake-ups within one system call that are a herd; 0 does not look for herds, which spares two programs a system
+    /// call.
     pub herd_min: u32,
     /// Whether interrupts, soft interrupts and the lateness of timers are measured.
     pub interrupts: bool,
@@ -168,7 +170,8 @@ pub struct Herd {
     pub woken: u32,
     /// How long the call took; 0 where it is no futex.
     pub took_ns: u64,
-    /// The functions that lead to the call, innermost first: none where they are not asked for, or the process has ended.
+    /// The functions that lead to the call, innermost first: none where they are not asked for, or the process has
+    /// ended.
     pub frames: Vec<String>,
 }
 
@@ -183,7 +186,8 @@ pub struct Drained {
     pub herds: Vec<Herd>,
     /// Herds that did not fit.
     pub lost_herds: u64,
-    /// Switches and wake-ups that the kernel did not show to programs and that are in the histograms by the scheduler's own notes.
+    /// Switches and wake-ups that the kernel did not show to programs and that are in the histograms by the scheduler's
+    /// own notes.
     pub unseen: u64,
 }
 
@@ -260,8 +264,8 @@ impl Scheduler {
         self.programs.run_times()
     }
 
-    /// What was measured since the last time. `lives` says whether a group of this number is still there; the place of one that
-    /// is not becomes free.
+    /// What was measured since the last time. `lives` says whether a group of this number is still there; the place of
+    /// one that is not becomes free.
     ///
     /// # Errors
     /// When the kernel's maps cannot be read.

@@ -143,7 +143,8 @@ impl Stacks {
         Ok(Fields(&value(&self.loaded.map("lost"), 0, "lost stacks")?).u64())
     }
 
-    /// Whether so many stacks were counted since the beginning that the next ones often find no place in the kernel's maps.
+    /// Whether so many stacks were counted since the beginning that the next ones often find no place in the kernel's
+    /// maps.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.before.len() >= CROWDED

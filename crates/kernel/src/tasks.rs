@@ -1,9 +1,10 @@
 //! The programs that observe tasks: one at each event of the kernel, for all parts that are observed together.
 //!
-//! Each program at an event costs the kernel some 70 ns before its first instruction, a reading of the clock 50 ns and a
-//! look-up of the task 20 ns. Parts that share their programs share these: [`TaskPrograms`] is handed to each of them.
-//! Invariants: a part is switched on and off by itself; while it is off nothing is counted for it, and a program that no
-//! part needs is out of the kernel's way. What began before a part was switched on is not counted.
+//! Each program at an event costs the kernel some 70 ns before its first instruction, a reading of the clock 50 ns and
+//! a look-up of the task 20 ns. Parts that share their programs share these: [`TaskPrograms`] is handed to each of
+//! them.
+//! Invariants: a part is switched on and off by itself; while it is off nothing is counted for it, and a program that
+//! no part needs is out of the kernel's way. What began before a part was switched on is not counted.
 //! Failure: a kernel without the tracepoint or the events of page faults shows fewer microstates, see [`Faults`].
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +20,8 @@ use crate::{Error, Filter, Grouping};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OGIVE_BPF_OBJECTS"), "/tasks.bpf.o"));
 
-/// Histograms of a group of the scheduler, of a place of a lock, and of a copy of those of system calls: as in the programs.
+/// Histograms of a group of the scheduler, of a place of a lock, and of a copy of those of system calls: as in the
+/// programs.
 pub(crate) const GROUP_KINDS: u32 = 11;
 pub(crate) const LOCK_KINDS: u32 = 2;
 pub(crate) const CALLS: u32 = 512;

@@ -18,8 +18,8 @@ pub enum WaitKind {
     Unknown,
 }
 
-/// Parts of names, in lower case, of the C library, libstdc++, Rust, Go, and the Java machine. In the order in which they are looked for: to wait for
-/// a condition ends with a wait for its mutex.
+/// Parts of names, in lower case, of the C library, libstdc++, Rust, Go, and the Java machine. In the order in which
+/// they are looked for: to wait for a condition ends with a wait for its mutex.
 const NAMES: [(&str, WaitKind); 21] = [
     ("mutex", WaitKind::Lock),
     ("rwlock", WaitKind::Lock),

@@ -188,7 +188,8 @@ fn microstates_are_those_that_the_kernel_accounts_for() {
     assert_eq!(thread.states_ns.iter().sum::<u64>(), thread.wall_ns, "states partition time");
     assert_eq!(thread.voluntary, switches("voluntary"));
     assert_eq!(thread.involuntary, switches("nonvoluntary"));
-    // Once in some twenty runs a hypervisor took the CPU for more than 2 % of the time: the kernel's figure leaves that out.
+    // Once in some twenty runs a hypervisor took the CPU for more than 2 % of the time: the kernel's figure leaves that
+    // out.
     let run = thread.user_ns() + thread.system_ns() + thread.trap_ns() - thread.stolen_ns;
     println!("run {run} of {}, wait {} of {}", schedstat[0], thread.ready_ns(), schedstat[1]);
     let near = |ours: u64, theirs: u64, percent: u64| ours.abs_diff(theirs) * 100 <= theirs * percent + 100_000_000;
@@ -197,8 +198,8 @@ fn microstates_are_those_that_the_kernel_accounts_for() {
     assert!(thread.calls >= 30_000, "{}", thread.calls);
 }
 
-/// What a program says that touches pages which are not in memory (seconds, reads of the disk), and what is observed of it; None
-/// where they cannot be mapped so, or are in memory all the same.
+/// What a program says that touches pages which are not in memory (seconds, reads of the disk), and what is observed of
+/// it; None where they cannot be mapped so, or are in memory all the same.
 fn faulted(mode: &str) -> Option<(f64, u64, Thread, Faults)> {
     let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut child = Command::new(work())
@@ -244,7 +245,8 @@ fn a_page_that_is_read_from_a_disk_is_a_wait_for_text_or_data() {
         }
         assert!(of_kind >= major, "{of_kind} of {major}");
         assert!(slept > 0 && slept as f64 / 1e9 <= took, "{slept} in {took}");
-        // The program's own clock goes on while it sleeps in faults, handles them, runs and is ready, and in nothing else.
+        // The program's own clock goes on while it sleeps in faults, handles them, runs and is ready, and in nothing
+        // else.
         let known = thread.user_ns() + thread.system_ns() + thread.trap_ns() + thread.ready_ns() + text + data;
         assert!(took <= known as f64 / 1e9 + 0.001, "{took} by its own clock, {known}");
         assert_eq!(thread.trap_ns() > 0, faults == Faults::Timed, "{faults:?}");
@@ -369,7 +371,8 @@ fn a_broadcast_to_64_waiters_is_a_herd_of_64() {
     assert!(largest.frames.starts_with(&["pthread_cond_broadcast", "herd", "main"].map(str::to_owned)), "{largest:?}");
 }
 
-/// Seconds that interrupts and the hypervisor took from all CPUs since the machine started (proc(5): irq, softirq, steal).
+/// Seconds that interrupts and the hypervisor took from all CPUs since the machine started (proc(5): irq, softirq,
+/// steal).
 fn taken_from_tasks() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let fields: Vec<f64> =
@@ -398,8 +401,9 @@ fn switches_and_slices_of_a_process_are_the_kernel_s_own() {
     let status = read("status");
     let switches = |name: &str| last(status.lines().find(|line| line.starts_with(name)).unwrap());
     assert_eq!((group.voluntary, group.involuntary), (switches("voluntary"), switches("nonvoluntary")));
-    // Once one in some hundreds had neither: a kernel runs no program in the context of a task that it protects (on some virtual
-    // machines process 1), and so does not show who comes after it. The scheduler's own notes fill the gap.
+    // Once one in some hundreds had neither: a kernel runs no program in the context of a task that it protects (on
+    // some virtual machines process 1), and so does not show who comes after it. The scheduler's own notes fill the
+    // gap.
     let all = group.voluntary + group.involuntary;
     println!("{} events were not shown", drained.unseen);
     assert_eq!((group.slice.total(), group.run_queue.total()), (all, all));

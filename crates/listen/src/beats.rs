@@ -1,12 +1,13 @@
 //! Beats and Logstash's lumberjack output: windows of events, each acknowledged when it is durable.
 //!
-//! Invariants: an acknowledgement never names an event that is neither durable nor counted as one that can never be stored. A
-//! window is stored in pieces of [`PIECE_EVENTS`] or [`PIECE_BYTES`], each known again by its contents when a client sends
-//! it once more, also to a server that was restarted: it counts once. While the store has no room, a client gets an
-//! acknowledgement of what is stored of its window each [`KEEP_ALIVE`].
+//! Invariants: an acknowledgement never names an event that is neither durable nor counted as one that can never be
+//! stored. A window is stored in pieces of [`PIECE_EVENTS`] or [`PIECE_BYTES`], each known again by its contents when a
+//! client sends it once more, also to a server that was restarted: it counts once. While the store has no room, a
+//! client gets an acknowledgement of what is stored of its window each [`KEEP_ALIVE`].
 //! Threads: a task for each connection, which reads on when a piece is stored.
-//! Limits: those of the stream ([`ogive_protocol::beats::frames`]); [`LARGE_MESSAGES`] connections hold more than [`SMALL_BYTES`];
-//! a client that is silent inside a window for [`PATIENCE`] is disconnected, others after the options' idle time.
+//! Limits: those of the stream ([`ogive_protocol::beats::frames`]); [`LARGE_MESSAGES`] connections hold more than
+//! [`SMALL_BYTES`]; a client that is silent inside a window for [`PATIENCE`] is disconnected, others after the options'
+//! idle time.
 //! Failure: that of [`DurableStore`].
 
 use std::sync::Arc;

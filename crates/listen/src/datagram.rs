@@ -128,7 +128,8 @@ impl Receiver {
         }
     }
 
-    /// Counts what is new. A datagram brings the count of when it was queued, which can be behind what the socket said since.
+    /// Counts what is new. A datagram brings the count of when it was queued, which can be behind what the socket said
+    /// since.
     fn note_drops(&mut self, dropped: u32, intake: &dyn Intake) {
         let more = dropped.wrapping_sub(self.dropped);
         if (1..=u32::MAX / 2).contains(&more) {

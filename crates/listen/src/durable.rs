@@ -1,7 +1,7 @@
 //! What clients want acknowledged: a batch is stored until it is durable, and recognised when it comes again.
 //!
-//! Invariants: a batch with a [`Content`] counts once however often it is sent, also to a server that was restarted; it waits as
-//! long as the store has no room.
+//! Invariants: a batch with a [`Content`] counts once however often it is sent, also to a server that was restarted; it
+//! waits as long as the store has no room.
 //! Failure: a store that is busy is tried again after [`AGAIN`], one that is full or failing after [`AGAIN_FULL`].
 
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl DurableStore {
         self.door.counters.of(self.protocol)
     }
 
-    /// Stores a batch, which has no `content` when it is not known again; false when this server ends before it is durable.
+    /// Stores a batch, which has no `content` when it is not known again; false when this server ends before it is
+    /// durable.
     pub(super) async fn store(
         &self,
         mut batch: Batch,
@@ -56,8 +57,9 @@ impl DurableStore {
         loop {
             let way = self.door.meters.ingest.begin_made();
             let pause = match stored_whole(&self.door, self.protocol, batch, frame.clone(), &way).await {
-                // Later events came meanwhile, as when a client sends old files: then it is known by when it came. What was known
-                // by that has come behind what is forgotten, as when the clock was set back: it counts as new.
+                // Later events came meanwhile, as when a client sends old files: then it is known by when it came. What
+                // was known by that has come behind what is forgotten, as when the clock was set back: it counts as
+                // new.
                 Ok(verdict) if is_forgotten(&verdict) && content.is_some() => {
                     let timed = content.filter(|content| content.time.is_some());
                     content = timed.map(|content| Content { time: None, ..content });

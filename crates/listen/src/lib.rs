@@ -2,8 +2,8 @@
 //!
 //! Invariants: everything that arrived before shutdown is stored before the store closes. Each line is either accepted
 //! or counted by reason.
-//! Threads: one per datagram socket (a task for notifications of SNMP); a task per connection; for each protocol without acknowledgements one task that
-//! emits complete seconds and one that submits them to the store.
+//! Threads: one per datagram socket (a task for notifications of SNMP); a task per connection; for each protocol
+//! without acknowledgements one task that emits complete seconds and one that submits them to the store.
 //! Belongs here: sockets, and turning received bytes into batches. Does not belong here: HTTP, and decoding of lines
 //! (`ogive_protocol`).
 //! Limits: the options limit connections and their idle time; see each module for its own.

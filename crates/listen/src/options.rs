@@ -33,15 +33,15 @@ pub struct Options {
     /// durable: HOST:PORT (TCP), tls:HOST:PORT with the certificate from --web-config, or unix-stream:PATH.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_BEATS", value_delimiter = ',')]
     pub beats: Vec<Address>,
-    /// Accept Fluentd's and Fluent Bit's Forward protocol here (also Docker's fluentd log driver) and store entries as lines,
-    /// acknowledged when they are durable; addresses as for --beats.
+    /// Accept Fluentd's and Fluent Bit's Forward protocol here (also Docker's fluentd log driver) and store entries as
+    /// lines, acknowledged when they are durable; addresses as for --beats.
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_FLUENT", value_delimiter = ',')]
     pub fluent: Vec<Address>,
     /// Key that clients of --fluent have to know (shared_key of Fluentd, Shared_Key of Fluent Bit).
     #[arg(long, value_name = "KEY", env = "OGIVE_FLUENT_SHARED_KEY", hide_env_values = true)]
     pub fluent_shared_key: Option<SharedKey>,
-    /// Accept SNMP notifications here (traps of v1, v2c and v3, informs of v2c and v3) and store them as lines; informs are
-    /// answered when they are durable: HOST:PORT (UDP; the usual port is 162).
+    /// Accept SNMP notifications here (traps of v1, v2c and v3, informs of v2c and v3) and store them as lines; informs
+    /// are answered when they are durable: HOST:PORT (UDP; the usual port is 162).
     #[arg(long, value_name = "ADDRESS", env = "OGIVE_SNMP_TRAPS", value_delimiter = ',')]
     pub snmp_traps: Vec<Address>,
     /// TOML file with the communities and users that --snmp-traps takes; without it every community and no user.

@@ -3,9 +3,9 @@
 //! Invariants: names strictly ascend by bytes; no name and no value is empty (an empty value is the same
 //! as no label); at most [`Labels::COUNT_MAX`] labels.
 //! Format, in memory alone: one shared text. First the number of labels in two characters, then for each its name and
-//! its value, each behind its length ([`crate::text_run`]). All that precedes them is ASCII, so that the whole is UTF-8 and
-//! needs no second allocation for where the texts begin: a label set is made with one, and its nine labels take 200 bytes
-//! where two strings for each took 900.
+//! its value, each behind its length ([`crate::text_run`]). All that precedes them is ASCII, so that the whole is UTF-8
+//! and needs no second allocation for where the texts begin: a label set is made with one, and its nine labels take 200
+//! bytes where two strings for each took 900.
 //! Limits: the constants of [`Labels`], checked when a set is made.
 
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! Texts behind their lengths in one text, in memory alone.
 //!
-//! Format: a length is one character below [`LONG`], or three. All of these characters are ASCII, so that the whole is UTF-8
-//! and the texts in it need no check.
+//! Format: a length is one character below [`LONG`], or three. All of these characters are ASCII, so that the whole is
+//! UTF-8 and the texts in it need no check.
 
 /// Lengths from here on take three characters: the first has the bits above the 14 of the other two.
 pub const LONG: usize = 0x60;

@@ -102,7 +102,8 @@ impl Destination {
 }
 
 impl Email {
-    /// The server of `smtp://[USER@]HOST[:PORT]` (STARTTLS), `smtps://` (TLS from the start) or `smtp+plain://` (no encryption).
+    /// The server of `smtp://[USER@]HOST[:PORT]` (STARTTLS), `smtps://` (TLS from the start) or `smtp+plain://` (no
+    /// encryption).
     ///
     /// # Errors
     /// What is wrong with an address.

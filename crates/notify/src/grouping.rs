@@ -1,8 +1,8 @@
-//! Groups of alerts that people hear of together, and when: after a wait for what comes with the first, then when something changed
-//! and the interval is over, then again while something fires.
+//! Groups of alerts that people hear of together, and when: after a wait for what comes with the first, then when
+//! something changed and the interval is over, then again while something fires.
 //!
-//! Invariants: an alert that fired and ceased between two notifications is in neither; one that was notified is notified as resolved,
-//! once. An alert that nobody renews ends at its `ends_ms`.
+//! Invariants: an alert that fired and ceased between two notifications is in neither; one that was notified is
+//! notified as resolved, once. An alert that nobody renews ends at its `ends_ms`.
 
 use std::collections::BTreeMap;
 
@@ -137,8 +137,8 @@ impl Groups {
         u64::from(room == Capacity::Made)
     }
 
-    /// Makes room for an alert in the group with these labels, in the largest group. There is none if that is the group itself, or has
-    /// hardly more alerts: a flood of alerts does not displace those of other groups.
+    /// Makes room for an alert in the group with these labels, in the largest group. There is none if that is the group
+    /// itself, or has hardly more alerts: a flood of alerts does not displace those of other groups.
     fn make_room_for(&mut self, labels: &Labels) -> Capacity {
         let count: usize = self.0.values().map(|group| group.members.len()).sum();
         if count < ALERTS_MAX {

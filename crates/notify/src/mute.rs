@@ -181,7 +181,8 @@ enum MuteSchedule {
         starts_ms: i64,
         ends_ms: i64,
     },
-    /// Days from Monday as bits, milliseconds behind the local midnight, how long, and how far local time is ahead of UTC.
+    /// Days from Monday as bits, milliseconds behind the local midnight, how long, and how far local time is ahead of
+    /// UTC.
     Weekly {
         days: u8,
         from_ms: i64,

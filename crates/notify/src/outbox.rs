@@ -11,7 +11,8 @@ use crate::grouping::{Grouping, Groups, Notification, StoredMember};
 use crate::notice::Notice;
 use crate::queue::{Queue, Shared};
 
-/// At most 30 s between retries: an Alertmanager that is back receives firing alerts well before it would consider them resolved.
+/// At most 30 s between retries: an Alertmanager that is back receives firing alerts well before it would consider them
+/// resolved.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(500);

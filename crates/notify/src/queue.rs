@@ -1,7 +1,7 @@
 //! What waits for an Alertmanager: of each alert the latest state, in a lane for each group of rules.
 //!
-//! Invariants: an alert waits in one lane, once; a request takes from all lanes in turn, so a group with many alerts holds up no
-//! other; when the queue is full, the longest lane loses its oldest alert.
+//! Invariants: an alert waits in one lane, once; a request takes from all lanes in turn, so a group with many alerts
+//! holds up no other; when the queue is full, the longest lane loses its oldest alert.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,8 +72,8 @@ impl Queue {
         u64::from(is_full)
     }
 
-    /// The alerts of the next request, of those whose state is on disk: one of each lane in turn, beginning with the lane whose alert has
-    /// waited longest.
+    /// The alerts of the next request, of those whose state is on disk: one of each lane in turn, beginning with the
+    /// lane whose alert has waited longest.
     pub(crate) fn next(&self, saved: u64) -> Vec<Notice> {
         let is_saved = |arrival: &&u64| self.alerts[arrival].0.generation <= saved;
         let lanes = self.lanes.values().map(|arrivals| arrivals.iter().filter(is_saved).peekable());
@@ -169,8 +169,8 @@ mod tests {
         assert_ne!(full.alerts().next().unwrap().0.name(), "0", "the oldest goes");
     }
 
-    /// 20,000 alerts of one group once stood before the one of another group, and pushed it out of a full queue: whoever waited for
-    /// that one heard of it minutes later, or never.
+    /// 20,000 alerts of one group once stood before the one of another group, and pushed it out of a full queue:
+    /// whoever waited for that one heard of it minutes later, or never.
     #[test]
     fn a_group_with_many_alerts_neither_delays_nor_drops_those_of_others() {
         let mut queue = Queue::default();

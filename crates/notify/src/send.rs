@@ -14,7 +14,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends to `destination`; secrets are read with `read` for each message. `external_url` is the address of this server for people.
+    /// Sends to `destination`; secrets are read with `read` for each message. `external_url` is the address of this
+    /// server for people.
     #[must_use]
     pub fn new(destination: Destination, read: ReadFile, external_url: &str) -> Self {
         Self { agent: http::agent(), destination, read, external_url: external_url.to_owned() }

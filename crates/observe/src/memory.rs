@@ -1,6 +1,7 @@
 //! How much memory the process holds, as the system and the allocator count it.
 //!
-//! Invariants: the parts of [`figures`] and `memory_other_bytes` add up to `memory_anonymous_bytes`, unless the parts are more.
+//! Invariants: the parts of [`figures`] and `memory_other_bytes` add up to `memory_anonymous_bytes`, unless the parts
+//! are more.
 
 use std::sync::OnceLock;
 
@@ -25,8 +26,8 @@ pub const HELP: [(&str, &str); 5] = [
 /// What was held when the server had opened its store, without the parts that are counted by themselves.
 static START: OnceLock<u64> = OnceLock::new();
 
-/// Remembers what is held now as what an empty server needs: relocated pages of the binary, stacks, rings, tables of traces,
-/// buffers of the journal, the allocator's own state. `parts` is what [`figures`] counts by itself.
+/// Remembers what is held now as what an empty server needs: relocated pages of the binary, stacks, rings, tables of
+/// traces, buffers of the journal, the allocator's own state. `parts` is what [`figures`] counts by itself.
 pub fn started(parts: u64) {
     let _ = START.set(anonymous().saturating_sub(parts));
 }
@@ -57,13 +58,14 @@ fn allocated() -> u64 {
     tikv_jemalloc_ctl::stats::allocated::read().map_or(0, |bytes| bytes as u64)
 }
 
-/// 64 MiB of freed pages that the allocator may keep before they are given back at once: as much as all bodies together. The
-/// background thread gives the rest back within ten seconds.
+/// 64 MiB of freed pages that the allocator may keep before they are given back at once: as much as all bodies
+/// together. The background thread gives the rest back within ten seconds.
 const FREED_BYTES_MAX: usize = 64 << 20;
 
 /// Gives freed pages back to the system when the allocator keeps more than 64 MiB of them, and returns how many bytes
-/// that was. It keeps them for each arena apart: what a large request has freed on one thread, the next one on another thread would
-/// take from the system again, so that a row of them holds many times what is in use. Looking costs some microseconds.
+/// that was. It keeps them for each arena apart: what a large request has freed on one thread, the next one on another
+/// thread would take from the system again, so that a row of them holds many times what is in use. Looking costs some
+/// microseconds.
 pub fn give_back_freed() -> usize {
     let freed = freed();
     if freed <= FREED_BYTES_MAX {
@@ -105,8 +107,8 @@ mod tests {
         assert!(after <= during - BYTES / 2, "{during} {after}");
     }
 
-    /// Forty batches of 50,000 histograms were read on threads of as many arenas as there are: 160 MiB were in use, and up to 409 were
-    /// resident, since each arena kept what it had freed for ten seconds.
+    /// Forty batches of 50,000 histograms were read on threads of as many arenas as there are: 160 MiB were in use, and
+    /// up to 409 were resident, since each arena kept what it had freed for ten seconds.
     #[test]
     fn freed_pages_of_all_arenas_are_given_back() {
         let _alone = ALONE.lock();

@@ -1,8 +1,8 @@
 //! What do 10,000 checks each minute cost a server, and are they spread evenly over it?
 //!
-//! Starts the real server with a file of checks, half of them `http` and half `tcp`, of an address that answers at once, and
-//! measures: the processor time of the server's process with them and of one without any; its memory; how many checks begin in
-//! each second; and that none of them failed or was left out.
+//! Starts the real server with a file of checks, half of them `http` and half `tcp`, of an address that answers at
+//! once, and measures: the processor time of the server's process with them and of one without any; its memory; how
+//! many checks begin in each second; and that none of them failed or was left out.
 //!
 //! `cargo bench -p ogive --bench checks`; `OGIVE_BENCH_CHECKS` (default 10,000), `OGIVE_BENCH_PERIOD` (default 60 s),
 //! `OGIVE_BENCH_PERIODS` that are measured (default 2).

@@ -1,12 +1,12 @@
 //! What do 10,000 idle brokers cost a server, and how soon does a change reach 99 % of 1,000?
 //!
 //! Starts the real server with an address for brokers, enrols simulated brokers that do nothing but poll, each over a
-//! connection of its own, and measures: the processor time of the server's process while all are idle; its memory; and for each of
-//! several changes the time from the beginning of the request that applies it to the moment at which a broker had read the whole
-//! answer.
+//! connection of its own, and measures: the processor time of the server's process while all are idle; its memory; and
+//! for each of several changes the time from the beginning of the request that applies it to the moment at which a
+//! broker had read the whole answer.
 //!
-//! `cargo bench -p ogive --bench fleet`; `OGIVE_BENCH_BROKERS` (default 1,000) that get the changes, `OGIVE_BENCH_IDLE` (default
-//! 10,000) that idle for `OGIVE_BENCH_SECONDS` (default 60). Needs 2 files a broker: `ulimit -n`.
+//! `cargo bench -p ogive --bench fleet`; `OGIVE_BENCH_BROKERS` (default 1,000) that get the changes, `OGIVE_BENCH_IDLE`
+//! (default 10,000) that idle for `OGIVE_BENCH_SECONDS` (default 60). Needs 2 files a broker: `ulimit -n`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

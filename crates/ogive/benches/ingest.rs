@@ -1,5 +1,5 @@
-//! What does a CPU-second of the server take in through `POST /v1/batch` and OTLP, each batch acknowledged when it is durable: with
-//! labels, with identities, as JSON, by OTLP; and what does a new series cost, in time and in memory?
+//! What does a CPU-second of the server take in through `POST /v1/batch` and OTLP, each batch acknowledged when it is
+//! durable: with labels, with identities, as JSON, by OTLP; and what does a new series cost, in time and in memory?
 //!
 //! Starts the real server on the disk of the temporary directory, sends prepared batches over several connections, and
 //! divides what was accepted by the processor time of the server's process (user and system, the hiccup meter and

@@ -1,12 +1,12 @@
 //! How many events of logs does a CPU-second of the server take in through syslog, Beats and Fluent Forward; what do
 //! filters cost; and does its memory stay flat when ten times as many come?
 //!
-//! Starts the real server on the disk of the temporary directory, once as it is and once with the filters for nginx, and
-//! sends prepared bytes over several connections. Beats and Fluent Forward go on when a window is acknowledged, that is
-//! durable; syslog has no acknowledgement and is held by back-pressure. A round ends when the server has counted each
-//! event as accepted; an event that was rejected, unreadable or a duplicate is a failure. Accepted events are divided by
-//! the processor time of the server's process (user and system, self observation included). The kinds take turns, so that
-//! a busy machine hurts all alike.
+//! Starts the real server on the disk of the temporary directory, once as it is and once with the filters for nginx,
+//! and sends prepared bytes over several connections. Beats and Fluent Forward go on when a window is acknowledged,
+//! that is durable; syslog has no acknowledgement and is held by back-pressure. A round ends when the server has
+//! counted each event as accepted; an event that was rejected, unreadable or a duplicate is a failure. Accepted events
+//! are divided by the processor time of the server's process (user and system, self observation included). The kinds
+//! take turns, so that a busy machine hurts all alike.
 //!
 //! `cargo bench -p ogive --bench listeners`; `OGIVE_BENCH_ROUNDS` (default 3) rounds of each kind,
 //! `OGIVE_BENCH_WINDOWS` (default 25) windows of 2,048 events a connection and round, `OGIVE_BENCH_TIMES` (default 10)

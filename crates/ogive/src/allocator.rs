@@ -1,7 +1,7 @@
 //! The allocator of the process.
 //!
-//! jemalloc with background purging: pages that were freed go back to the system within some ten seconds, also when nobody
-//! allocates meanwhile. The system's allocator keeps them: docs/decisions/allocator.md has the measurement.
+//! jemalloc with background purging: pages that were freed go back to the system within some ten seconds, also when
+//! nobody allocates meanwhile. The system's allocator keeps them: docs/decisions/allocator.md has the measurement.
 
 /// A counter in front of the allocator wants the system's.
 #[cfg(not(feature = "count-allocations"))]

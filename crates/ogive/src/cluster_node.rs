@@ -1,7 +1,8 @@
 //! `ogive serve --store cassandra://…`: the listeners of the server before a spool and a cluster.
 //!
-//! Failure: what keeps the node from starting is one sentence on standard error and exit code 1; a cluster that does not answer
-//! keeps no node from starting. At its end what is pending is driven for some seconds; the rest goes with the next start.
+//! Failure: what keeps the node from starting is one sentence on standard error and exit code 1; a cluster that does
+//! not answer keeps no node from starting. At its end what is pending is driven for some seconds; the rest goes with
+//! the next start.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use ogive_observe::clock::AskKernel;
 use crate::front::Role;
 use crate::server::{self, Options};
 
-/// Prefixes of options that only the embedded store implements. Accepting them silently would promise something that does not happen.
+/// Prefixes of options that only the embedded store implements. Accepting them silently would promise something that
+/// does not happen.
 const EMBEDDED: [&str; 14] = [
     "retention",
     "rollups",

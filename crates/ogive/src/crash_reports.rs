@@ -27,8 +27,8 @@ pub(crate) struct Options {
     no_crash_reports: bool,
 }
 
-/// Logs the reports that earlier starts left, and reports crashes from now on. A role without reports is better than none, so a
-/// failure here is only a warning. `configuration`: options as they were given.
+/// Logs the reports that earlier starts left, and reports crashes from now on. A role without reports is better than
+/// none, so a failure here is only a warning. `configuration`: options as they were given.
 pub(crate) fn start(options: &Options, role: &str, home: &Path, configuration: &[(String, String)]) {
     if options.no_crash_reports {
         return;

@@ -1,7 +1,7 @@
 //! The configuration of a group of brokers: what it may say, and whether it is right.
 //!
-//! Format: `labels`, `[limits]`, `[spread]`, `[[check]]` and `[[filter]]` tables, most as in a broker.toml, and beside it
-//! `scrape_configs` in Prometheus' format.
+//! Format: `labels`, `[limits]`, `[spread]`, `[[check]]` and `[[filter]]` tables, most as in a broker.toml, and beside
+//! it `scrape_configs` in Prometheus' format.
 //! Invariants: server, command and broker validate it with the same function.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,12 @@
-//! What every role that listens begins and ends with: threads, ports, lines, self observation, and what it fetches by itself.
+//! What every role that listens begins and ends with: threads, ports, lines, self observation, and what it fetches by
+//! itself.
 //!
-//! Invariants: the ports are taken before a role looks at its data; what has arrived is handed over before the role closes it.
+//! Invariants: the ports are taken before a role looks at its data; what has arrived is handed over before the role
+//! closes it.
 //! Threads: the async runtime has one thread a processor unless configured; the observer has its own.
-//! Failure: what keeps a role from starting is an error of one sentence. SIGINT and SIGTERM end it in order: the listener
-//! closes, requests in flight are answered (up to [`DRAIN`]), then lines that have arrived and the last cells are handed over.
+//! Failure: what keeps a role from starting is an error of one sentence. SIGINT and SIGTERM end it in order: the
+//! listener closes, requests in flight are answered (up to [`DRAIN`]), then lines that have arrived and the last cells
+//! are handed over.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -246,8 +249,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Serves until a signal arrives and everything received is handed over. `what` ends the log sentence about the addresses. Work that still
-    /// runs in the runtime, such as a query without an end, holds the backend.
+    /// Serves until a signal arrives and everything received is handed over. `what` ends the log sentence about the
+    /// addresses. Work that still runs in the runtime, such as a query without an end, holds the backend.
     pub(crate) fn serve(self, what: &str) -> anyhow::Result<Runtime> {
         let Self { app, runtime, listeners, urls, lines, fetching, observer, end } = self;
         let web = app.web.clone();

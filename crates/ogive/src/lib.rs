@@ -1,4 +1,5 @@
-//! Ogive's one binary: the command line, configuration files, and the roles `serve` and `broker`, put together of the other crates.
+//! Ogive's one binary: the command line, configuration files, and the roles `serve` and `broker`, put together of the
+//! other crates.
 #![forbid(unsafe_code)]
 
 mod allocator;

@@ -1,7 +1,7 @@
 //! What commands did to the data directories while no server ran: stored as the audit of this server when it starts.
 //!
-//! Failure: a file that cannot be read is an entry itself, and does not keep the server from starting; an entry that is not stored stays
-//! in the file for the next start.
+//! Failure: a file that cannot be read is an entry itself, and does not keep the server from starting; an entry that is
+//! not stored stays in the file for the next start.
 
 use std::sync::Arc;
 

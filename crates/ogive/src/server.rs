@@ -1,8 +1,9 @@
 //! `ogive serve`: the store behind the listeners, from start to a clean end.
 //!
 //! Threads: those of [`Front`]; the store has its own.
-//! Failure: what keeps the server from starting is one sentence on standard error and exit code 1. At its end, behind what
-//! [`Ready::serve`](crate::front::Ready::serve) hands over, what is in memory is written as blocks, and the store closes.
+//! Failure: what keeps the server from starting is one sentence on standard error and exit code 1. At its end, behind
+//! what [`Ready::serve`](crate::front::Ready::serve) hands over, what is in memory is written as blocks, and the store
+//! closes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

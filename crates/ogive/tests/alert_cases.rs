@@ -1,6 +1,6 @@
-//! Rules over samples of remote write beside a real Alertmanager, in four cases: an alert that is pending, fires, ceases and comes
-//! again; one that never fires and one that never begins; those that need no or hardly any time; rules on the alerts of others. Times
-//! are those of people through thirty.
+//! Rules over samples of remote write beside a real Alertmanager, in four cases: an alert that is pending, fires,
+//! ceases and comes again; one that never fires and one that never begins; those that need no or hardly any time; rules
+//! on the alerts of others. Times are those of people through thirty.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -171,8 +171,8 @@ impl Cases {
         }
     }
 
-    /// The instants of the first two evaluations in which that alert fired. A server on a busy machine skips slots, so they may be further
-    /// apart than an interval.
+    /// The instants of the first two evaluations in which that alert fired. A server on a busy machine skips slots, so
+    /// they may be further apart than an interval.
     fn evaluations(&self, name: &str) -> [i64; 2] {
         let expr = form(&format!("ALERTS{{alertname=\"{name}\",alertstate=\"firing\"}}[10m]"));
         eventually(&format!("{name} was evaluated twice"), || {
@@ -194,7 +194,8 @@ fn instant(value: &Value) -> i64 {
     instant_ms(value.as_str().unwrap()).unwrap()
 }
 
-/// Case 1: pending with texts that follow the value, firing after `for` and sent again and again, resolved, and a second time.
+/// Case 1: pending with texts that follow the value, firing after `for` and sent again and again, resolved, and a
+/// second time.
 #[test]
 fn an_alert_is_pending_fires_ceases_and_comes_again() {
     let mut cases = Cases::start();
@@ -262,7 +263,8 @@ fn an_alert_that_does_not_last_is_never_sent() {
     assert_eq!(cases.count("last_over_time(ALERTS{alertname=\"Never\"}[10m])"), 0);
 }
 
-/// Case 3: without `for` an alert fires as it begins, with less than an interval at the second evaluation; templates give their texts.
+/// Case 3: without `for` an alert fires as it begins, with less than an interval at the second evaluation; templates
+/// give their texts.
 #[test]
 fn an_alert_without_for_fires_at_once() {
     let mut cases = Cases::start();
@@ -290,7 +292,8 @@ fn an_alert_without_for_fires_at_once() {
     });
 }
 
-/// Case 4: a rule sees the alerts of the rules before it in the same evaluation, and those of the rules behind it in the next one.
+/// Case 4: a rule sees the alerts of the rules before it in the same evaluation, and those of the rules behind it in
+/// the next one.
 #[test]
 fn rules_see_the_alerts_of_those_before_them() {
     let cases = Cases::start();

@@ -46,9 +46,10 @@ fn health(server: &Server, name: &str) -> (Value, String) {
     (rule["health"].clone(), rule["lastError"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Once, when one group had tens of thousands of alerts and one Alertmanager hung, the alert of another group came minutes later or
-/// never: its notice stood behind the others, the state of all was written again for each request, and on a busy machine evaluations
-/// were cut after an interval. What is too much is counted and reported; another group's alert comes to the other Alertmanager.
+/// Once, when one group had tens of thousands of alerts and one Alertmanager hung, the alert of another group came
+/// minutes later or never: its notice stood behind the others, the state of all was written again for each request, and
+/// on a busy machine evaluations were cut after an interval. What is too much is counted and reported; another group's
+/// alert comes to the other Alertmanager.
 #[test]
 fn a_rule_of_many_series_and_a_manager_that_hangs_hold_up_nobody() {
     let count = series_count();

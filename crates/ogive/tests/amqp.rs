@@ -184,7 +184,8 @@ fn large(sequence: u64, count: i64) -> String {
     json!({"source": SOURCE, "sequence": sequence, "series": series, "samples": samples}).to_string() + "\n"
 }
 
-/// A message has as many frames as it needs: of some KiB in one, above RabbitMQ's 128 KiB in several, among small ones in their order.
+/// A message has as many frames as it needs: of some KiB in one, above RabbitMQ's 128 KiB in several, among small ones
+/// in their order.
 #[test]
 fn batches_of_any_size_go_through_queues() {
     let directory = tempfile::tempdir().unwrap();

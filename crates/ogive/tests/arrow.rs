@@ -16,7 +16,8 @@ fn ask(server: &Server, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Twenty seconds of a gauge that goes through zero, of distributions on both sides of it, and labels called as columns are.
+/// Twenty seconds of a gauge that goes through zero, of distributions on both sides of it, and labels called as columns
+/// are.
 fn fill(server: &Server, time_ms: i64) {
     let mut odd = float("try_odd");
     for label in ["time", "value", "label_value", "naïve \"x\""] {

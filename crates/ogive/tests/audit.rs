@@ -46,7 +46,8 @@ fn check(entries: &[Value], data: &str) {
     check_entry(entries, "snapshot delete", &["tuesday", "\nfailed: ", "no snapshot"]);
 }
 
-/// Nobody could say who had rolled a store back: a command without a server left nothing, only requests to a server did.
+/// Nobody could say who had rolled a store back: a command without a server left nothing, only requests to a server
+/// did.
 #[test]
 fn what_is_done_without_a_server_is_in_the_audit_of_the_next_one() {
     let (directory, second, other) =

@@ -1,4 +1,5 @@
-//! Boards of a real server: files in, versions out, of their tenant, in the audit, there after a kill and beyond any retention.
+//! Boards of a real server: files in, versions out, of their tenant, in the audit, there after a kill and beyond any
+//! retention.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

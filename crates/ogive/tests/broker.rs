@@ -1,5 +1,5 @@
-//! `ogive broker` between real clients and real servers: everything arrives once in each cluster, whatever is killed or cut;
-//! what is given up is reported; load goes where it can be taken.
+//! `ogive broker` between real clients and real servers: everything arrives once in each cluster, whatever is killed or
+//! cut; what is given up is reported; load goes where it can be taken.
 //!
 //! `OGIVE_FAULT_SECONDS=300 cargo test -p ogive --test system broker:: -- --nocapture` is the long run.
 
@@ -143,7 +143,8 @@ fn pipe(mut from: TcpStream, mut to: TcpStream, mute: Arc<AtomicBool>) {
     });
 }
 
-/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again. Gives the observations.
+/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again. Gives the
+/// observations.
 fn keep_sending(address: &str, source: &str, stop: &AtomicBool, base: i64, sent: &AtomicU64) {
     let mut sequence = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -221,8 +222,8 @@ impl Run {
     }
 }
 
-/// The broker, the ways and the servers are killed and cut in random order while senders send: both clusters count every
-/// observation once.
+/// The broker, the ways and the servers are killed and cut in random order while senders send: both clusters count
+/// every observation once.
 #[test]
 fn nothing_is_lost_or_counted_twice_whatever_is_killed() {
     let seconds = std::env::var("OGIVE_FAULT_SECONDS").map_or(20, |text| text.parse().expect("seconds"));
@@ -339,8 +340,8 @@ fn what_a_full_spool_gives_up_is_told_to_who_lacks_it() {
     assert!(mine < 400.0, "{mine} lines and {lost} given up");
 }
 
-/// A destination that was killed with requests in flight had stored up to thousands of samples that its gap counted as missing. What
-/// arrived without an answer is in doubt, and a gap counts no more than that too many.
+/// A destination that was killed with requests in flight had stored up to thousands of samples that its gap counted as
+/// missing. What arrived without an answer is in doubt, and a gap counts no more than that too many.
 #[test]
 fn what_arrived_without_an_answer_is_in_doubt() {
     let held: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -353,7 +354,8 @@ fn what_arrived_without_an_answer_is_in_doubt() {
         &[("dc1", &[wire.url()], "")],
     );
     let broker = broker(&path);
-    // What the broker says of itself comes first: unanswered, each of those records would have to fail before a line is sent.
+    // What the broker says of itself comes first: unanswered, each of those records would have to fail before a line is
+    // sent.
     eventually("nothing waits", || (destination(&state(&broker), "dc1")["lag_batches"].as_u64()? == 0).then_some(()));
     wire.mute.store(true, Ordering::SeqCst);
     let series = json!([{"labels": {"__name__": "lines"}, "kind": "text"}]);

@@ -1,4 +1,5 @@
-//! `ogive broker` as it is set up: every protocol in, TLS and tokens out, limits of age, names with several addresses, a changed file.
+//! `ogive broker` as it is set up: every protocol in, TLS and tokens out, limits of age, names with several addresses,
+//! a changed file.
 
 use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
@@ -64,8 +65,8 @@ fn every_protocol_comes_through_once() {
     }
 }
 
-/// The endpoint asks for a certificate and a token: with both everything arrives; without one of them it waits, and the broker says
-/// why.
+/// The endpoint asks for a certificate and a token: with both everything arrives; without one of them it waits, and the
+/// broker says why.
 #[test]
 fn certificates_and_tokens_open_the_way() {
     let held: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
@@ -163,8 +164,8 @@ fn every_address_of_a_name_is_an_endpoint() {
     });
 }
 
-/// A supervisor that signalled a server to end, or to read its configuration again, as soon as it logged that it serves, killed it: the signals
-/// were listened for only then. Now they are before.
+/// A supervisor that signalled a server to end, or to read its configuration again, as soon as it logged that it
+/// serves, killed it: the signals were listened for only then. Now they are before.
 #[test]
 fn signals_are_heard_when_it_says_that_it_serves() {
     let held = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! CAQL of a real server as periods close: each streamed period is what a query answers later, also behind gaps and late samples.
+//! CAQL of a real server as periods close: each streamed period is what a query answers later, also behind gaps and
+//! late samples.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd, HAProxy, Varnish and
-//! others from Debian, OpenSearch and a server of MongoDB's protocol from Maven, the kernel's own echo, and on what
+//! `ogive serve --checks` on real servers: nginx, PostgreSQL, MariaDB, Redis, dnsmasq, snmpd, slapd, HAProxy, Varnish
+//! and others from Debian, OpenSearch and a server of MongoDB's protocol from Maven, the kernel's own echo, and on what
 //! refuses, hangs and breaks off.
 
 mod cluster_health;
@@ -47,8 +47,8 @@ fn table(name: &str, kind: &str, keys: &str) -> String {
     format!("[[check]]\nname = '{name}'\nkind = '{kind}'\nperiod = '1s'\ntimeout = '500ms'\n{keys}\n")
 }
 
-/// Waits until `check` has had `result`, and was up if that is `ok`; in no other case it ever was. A machine that is busy may let
-/// single runs time out, and what a run reports need not be seen all at once.
+/// Waits until `check` has had `result`, and was up if that is `ok`; in no other case it ever was. A machine that is
+/// busy may let single runs time out, and what a run reports need not be seen all at once.
 fn has(server: &Server, check: &str, result: &str) {
     let runs = format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\",result=\"{result}\"}}[1h]))");
     let up = format!("max_over_time(ogive_check_up{{check=\"{check}\"}}[1h])");

@@ -213,7 +213,8 @@ fn an_alert_on_the_servers_clock_source_fires_when_it_changes() {
     assert!(page.contains(&format!("expr: {CHANGED}\n")) && page.contains(IN_USE));
     let path = directory.path().to_str().unwrap();
     let server = Server::try_start(data.path(), &["--listen", "127.0.0.1:0", "--clocksource-dir", path]).unwrap();
-    // They come in one batch, which is visible series by series. The mode is a label too, and may change as the clock settles.
+    // They come in one batch, which is visible series by series. The mode is a label too, and may change as the clock
+    // settles.
     eventually("the clock's figures", || server.number("ogive_clock_quantum_seconds"));
     eventually("the cost of a read", || server.number("ogive_clock_read_seconds{clock=\"now\"} > 0"));
     server.becomes("sum(ogive_clock_info{os_clocksource=\"tsc\"})", 1.0);

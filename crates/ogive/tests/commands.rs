@@ -42,7 +42,8 @@ fn without_reader(server: &Server, arguments: &[&str]) -> Output {
     command.stdin(Stdio::null()).stdout(writer).output().unwrap()
 }
 
-/// `ogive status | head -1` ended with a panic, and so did most commands: the macros of the standard library panic when nobody reads.
+/// `ogive status | head -1` ended with a panic, and so did most commands: the macros of the standard library panic when
+/// nobody reads.
 #[test]
 fn no_command_minds_that_nobody_reads() {
     let directory = tempfile::tempdir().unwrap();

@@ -47,8 +47,8 @@ fn is_listed(list: &Value, kind: &str, part: &str) -> bool {
     listed.iter().any(|one| one["kind"] == kind && one["sentence"].as_str().unwrap().contains(part))
 }
 
-/// A crash loop elsewhere cut a stream for 1.5 s each minute, and operators found it, not a detector. Here it is found over the past, by a
-/// start that reads the last hours again, and what is lost from then on is stored as series.
+/// A crash loop elsewhere cut a stream for 1.5 s each minute, and operators found it, not a detector. Here it is found
+/// over the past, by a start that reads the last hours again, and what is lost from then on is stored as series.
 #[test]
 fn a_stream_that_is_cut_each_minute_is_found_and_a_lost_source_is_stored() {
     let directory = tempfile::tempdir().unwrap();

@@ -53,7 +53,8 @@ struct Sender {
 /// Measurements in each batch.
 const PER_BATCH: u64 = 7;
 
-/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again, to whatever server is there.
+/// Sends numbered batches until the stop flag is set; one that is not acknowledged is sent again, to whatever server is
+/// there.
 fn keep_sending(sender: &Sender, address: &Mutex<String>, stop: &AtomicBool, base: i64) {
     let mut sequence = 1;
     loop {
@@ -184,8 +185,8 @@ fn kill_nine_at_any_moment_loses_and_doubles_nothing() {
     kill_while_sending(directory.path(), kills);
 }
 
-/// A byte in the middle of the journal went bad while the server was down. It says so with path and offset, what is around it is
-/// served, and the batch that it cost counts when it is sent again.
+/// A byte in the middle of the journal went bad while the server was down. It says so with path and offset, what is
+/// around it is served, and the batch that it cost counts when it is sent again.
 #[test]
 fn a_journal_with_a_bad_middle_is_told_and_what_is_around_it_is_served() {
     let directory = tempfile::tempdir().unwrap();

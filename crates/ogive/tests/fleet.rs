@@ -1,5 +1,5 @@
-//! Brokers under a server: what is applied runs, what is wrong is refused, what a server says while a broker is away comes
-//! once, and a ticket enrols one broker.
+//! Brokers under a server: what is applied runs, what is wrong is refused, what a server says while a broker is away
+//! comes once, and a ticket enrols one broker.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

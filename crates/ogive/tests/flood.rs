@@ -1,9 +1,9 @@
-//! Every listener at once gets more than the server can take: it stays alive and answers, holds no more memory than it may, slows
-//! those down who wait for an answer and loses nothing of theirs, counts the datagrams that nobody could take, and takes the
-//! next batch as if nothing had been when the flood ends. Nothing here asserts a time.
+//! Every listener at once gets more than the server can take: it stays alive and answers, holds no more memory than it
+//! may, slows those down who wait for an answer and loses nothing of theirs, counts the datagrams that nobody could
+//! take, and takes the next batch as if nothing had been when the flood ends. Nothing here asserts a time.
 //!
-//! `OGIVE_FLOOD_SECONDS=180 OGIVE_FLOOD_CONNECTIONS=64 OGIVE_FLOOD_PICTURE=flood.svg cargo test -p ogive --release --test system flood:: --
-//! --nocapture` is the long run, with the curve of the memory.
+//! `OGIVE_FLOOD_SECONDS=180 OGIVE_FLOOD_CONNECTIONS=64 OGIVE_FLOOD_PICTURE=flood.svg cargo test -p ogive --release
+//! --test system flood:: -- --nocapture` is the long run, with the curve of the memory.
 
 mod picture;
 mod ways;
@@ -20,8 +20,8 @@ use ways::{Http, SAMPLES, SERIES, WAYS};
 /// 64 MiB of samples that are not in blocks yet, far less than the flood brings.
 const INGEST_MIB: u64 = 64;
 
-/// What the server may hold in a debug build: samples, 64 MiB of bodies that take up to five times that while they are decoded,
-/// 64 MiB of lines that wait, and 100 MiB for itself.
+/// What the server may hold in a debug build: samples, 64 MiB of bodies that take up to five times that while they are
+/// decoded, 64 MiB of lines that wait, and 100 MiB for itself.
 const MEMORY_MIB_MAX: u64 = INGEST_MIB + 64 * 5 + 64 + 100;
 
 /// A line of a datagram.
@@ -217,8 +217,8 @@ fn stored(server: &Server, name: &str) -> u64 {
     (0..SERIES).map(of).sum()
 }
 
-/// Each measurement by datagram is stored or counted as dropped. The kernel says how many it dropped with the next datagram, which
-/// may be dropped as well.
+/// Each measurement by datagram is stored or counted as dropped. The kernel says how many it dropped with the next
+/// datagram, which may be dropped as well.
 fn datagrams_are_accounted_for(server: &Server, sent: &Sent) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = server.line_address("statsd", "udp");

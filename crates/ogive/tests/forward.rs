@@ -1,4 +1,5 @@
-//! `ogive serve --forward` to real servers, and `ogive subscribe`: what is stored here is there once, whatever is killed.
+//! `ogive serve --forward` to real servers, and `ogive subscribe`: what is stored here is there once, whatever is
+//! killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -146,7 +147,8 @@ fn what_comes_late_is_merged_by_another_ogive() {
     assert_eq!(here.number(OBSERVED), Some(10.0));
 }
 
-/// Parts of a cell of a minute ago, one after the other, each sent until it is acknowledged, up to `last`: the server is killed and starts again.
+/// Parts of a cell of a minute ago, one after the other, each sent until it is acknowledged, up to `last`: the server
+/// is killed and starts again.
 fn late_until_acknowledged(address: &str, source: &str, time: i64, last: &AtomicU64) -> u64 {
     let mut sequence = 0;
     // ORDERING: Relaxed; one number that only grows less far away.
@@ -206,7 +208,8 @@ fn what_came_late_is_forwarded_once_whenever_it_is_killed() {
     there.grows_to(OBSERVED, (sent + 3) as f64);
 }
 
-/// Late samples that were in flight or came between the end of a forward that was changed and its new beginning were nobody's.
+/// Late samples that were in flight or came between the end of a forward that was changed and its new beginning were
+/// nobody's.
 #[test]
 fn what_comes_late_while_the_file_is_taken_again_is_forwarded_once() {
     const RELOADS: u64 = 8;

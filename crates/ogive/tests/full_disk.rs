@@ -94,7 +94,8 @@ fn a_full_disk_takes_a_deletion() {
     assert_eq!(server.get("/api/v1/series?match[]=words").1["data"].as_array().map(Vec::len), Some(1), "{full}");
 }
 
-/// A broker on a full disk: senders get an error that says to retry, what it acknowledged is delivered, and delivering makes room.
+/// A broker on a full disk: senders get an error that says to retry, what it acknowledged is delivered, and delivering
+/// makes room.
 #[test]
 fn a_full_spool_disk_refuses_batches_and_heals() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Everything that Grafana's data source for Prometheus asks, asked of Ogive and of a real Prometheus (Debian's 2.42) that took the
-//! same remote write requests: status, content type and shape of the answers are the same, and the values where the data is.
+//! Everything that Grafana's data source for Prometheus asks, asked of Ogive and of a real Prometheus (Debian's 2.42)
+//! that took the same remote write requests: status, content type and shape of the answers are the same, and the values
+//! where the data is.
 //!
 //! `OGIVE_PROMETHEUS` names another binary.
 

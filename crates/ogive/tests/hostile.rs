@@ -1,5 +1,6 @@
 //! What somebody sends who means harm, against the real server: after each kind it answers others, holds no more memory
-//! than it may, and its ledger still adds up. Nothing here asserts a time; a server that hangs fails by the limits of the client's reads.
+//! than it may, and its ledger still adds up. Nothing here asserts a time; a server that hangs fails by the limits of
+//! the client's reads.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,8 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-/// 320 MiB in a debug build. Most kinds stay below 60; what unfolds to as much as a request may takes 128, and twice that while the
-/// list of it grows.
+/// 320 MiB in a debug build. Most kinds stay below 60; what unfolds to as much as a request may takes 128, and twice
+/// that while the list of it grows.
 const MEMORY_KIB_MAX: u64 = 320 << 10;
 
 /// 10 minutes for what many ask for at once: a debug build on one busy processor is slow.
@@ -99,7 +100,8 @@ fn bombs_are_refused_before_they_unfold() {
         (0..500).for_each(|_| encoder.write_all(&mib()).unwrap());
         encoder.finish().unwrap()
     };
-    // A frame header that asks for a window of 2 GiB: magic, descriptor, window descriptor (exponent 21), one empty last block.
+    // A frame header that asks for a window of 2 GiB: magic, descriptor, window descriptor (exponent 21), one empty
+    // last block.
     let zstd_window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0x00, 0x00];
     let members = gzip(std::iter::once(b"[".to_vec())).repeat(100_000);
     for (path, kind) in WAYS_IN {
@@ -375,7 +377,8 @@ fn slow_bodies_keep_nobody_from_answers() {
     target.lives("slow bodies that went");
 }
 
-/// 67 MB of bodies that stood still made every write of others busy for a minute, and 33 forms that did kept everybody from asking by
+/// 67 MB of bodies that stood still made every write of others busy for a minute, and 33 forms that did kept everybody
+/// from asking by
 /// POST: who sends nothing gives way now.
 #[test]
 fn bodies_that_stand_still_give_way() {
@@ -394,7 +397,8 @@ fn bodies_that_stand_still_give_way() {
             })
             .collect()
     };
-    // A machine that is busy may need so long that all were given up for standing still before anybody wanted their room.
+    // A machine that is busy may need so long that all were given up for standing still before anybody wanted their
+    // room.
     let renewed = |streams: &mut Vec<TcpStream>, again: &dyn Fn() -> Vec<TcpStream>| {
         if streams.iter().all(has_been_answered) {
             *streams = again();
@@ -453,7 +457,8 @@ fn allow_files() {
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(4_096)), hard).unwrap();
 }
 
-/// 800 connections that said nothing closed the door for 20 s, health checks included; 64 streams that nobody read refused all others.
+/// 800 connections that said nothing closed the door for 20 s, health checks included; 64 streams that nobody read
+/// refused all others.
 #[test]
 fn who_says_and_reads_nothing_keeps_nobody_out() {
     allow_files();
@@ -589,7 +594,8 @@ fn floods_of_http_2_end_their_connection() {
 /// So many heavy queries of each of two logins, and how many are answered before a small one may be.
 const FLOOD: usize = 16;
 
-/// Two logins had every place with heavy queries, one behind the other, and a third one's small query waited for all of them.
+/// Two logins had every place with heavy queries, one behind the other, and a third one's small query waited for all of
+/// them.
 #[test]
 fn a_small_query_goes_before_the_queues_of_two_floods() {
     let directory = tempfile::tempdir().unwrap();

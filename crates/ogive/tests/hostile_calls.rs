@@ -8,7 +8,8 @@ use crate::common::authority::Authority;
 use crate::common::{Server, gzip, now_ms};
 use rcgen::ExtendedKeyUsagePurpose;
 
-/// 320 MiB in a debug build: what unfolds to as much as a request may takes 128, and twice that while the list of it grows.
+/// 320 MiB in a debug build: what unfolds to as much as a request may takes 128, and twice that while the list of it
+/// grows.
 const MEMORY_KIB_MAX: u64 = 320 << 10;
 
 fn lives(server: &Server, after: &str) {

@@ -1,5 +1,5 @@
-//! What somebody who means harm does to the sockets of StatsD and Graphite: the server lives, holds little, counts what it loses,
-//! and takes the lines of everybody else.
+//! What somebody who means harm does to the sockets of StatsD and Graphite: the server lives, holds little, counts what
+//! it loses, and takes the lines of everybody else.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};

@@ -1,4 +1,5 @@
-//! Series named by their identity, and the limits of tenants and queries, against a real server that is killed in between.
+//! Series named by their identity, and the limits of tenants and queries, against a real server that is killed in
+//! between.
 
 use crate::common::{FRAME, JSON, Server, now_ms};
 use ogive_model::{

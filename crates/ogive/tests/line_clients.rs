@@ -186,7 +186,8 @@ fn collectd_by_graphite() {
     assert_eq!(server.number("sum_over_time(collectd_h_tank_gauge_level[5m])"), Some(sum as f64 + 100.0));
 }
 
-/// A Telegraf that takes lines at a port and writes them in all the ways that a server here understands; killed when dropped.
+/// A Telegraf that takes lines at a port and writes them in all the ways that a server here understands; killed when
+/// dropped.
 struct Telegraf {
     _program: Program,
     port: u16,

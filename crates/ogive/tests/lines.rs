@@ -130,8 +130,8 @@ fn influx_lines_are_stored_once_however_often_they_come() {
     assert_eq!(unreadable(&server, "influx"), [("value_invalid".into(), 1.0)]);
 }
 
-/// Texts have nothing that distinguishes one from an equal one of the same time: a request with them is known again by its bytes, with times and
-/// without, also when the server was killed between the two.
+/// Texts have nothing that distinguishes one from an equal one of the same time: a request with them is known again by
+/// its bytes, with times and without, also when the server was killed between the two.
 #[test]
 fn influx_texts_count_once_when_the_answer_was_lost_in_a_crash() {
     let directory = tempfile::tempdir().unwrap();

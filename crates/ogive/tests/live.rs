@@ -68,8 +68,8 @@ fn point(start_ms: i64, time_ms: i64, bins: &Value) -> Value {
     json!([{"series": 0, "time_ms": time_ms, "start_ms": start_ms, "histogram": {"bins": bins}}])
 }
 
-/// A stream reads seconds from closed cells; the server is killed; a stream that goes on where the first one was cut off reads the
-/// same seconds from the journal's replay, and further ones from cells again.
+/// A stream reads seconds from closed cells; the server is killed; a stream that goes on where the first one was cut
+/// off reads the same seconds from the journal's replay, and further ones from cells again.
 #[test]
 fn closed_seconds_are_the_same_after_a_kill() {
     let directory = tempfile::tempdir().unwrap();
@@ -260,8 +260,8 @@ fn send_late(sender: &mut Jittered<'_>) {
     assert_eq!((sender.figure("duplicate"), sender.figure("failed")), (14.0, 0.0));
 }
 
-/// Senders of 5, 15 and 60 s with jitter, a gap, late samples, batches sent again, and a kill right behind an acknowledgement: the cells are
-/// those of the samples, once, whatever came when.
+/// Senders of 5, 15 and 60 s with jitter, a gap, late samples, batches sent again, and a kill right behind an
+/// acknowledgement: the cells are those of the samples, once, whatever came when.
 #[test]
 fn jittered_senders_are_aligned_to_the_second() {
     let directory = tempfile::tempdir().unwrap();
@@ -317,8 +317,8 @@ fn until(live: &mut Live, name: &str, mut test: impl FnMut(&Value) -> bool) -> V
     }
 }
 
-/// Cells of a sender that flushes each few seconds came as `count: 0` and were never corrected. Of a second that may still get data nothing
-/// is claimed; when it comes, the second is sent again.
+/// Cells of a sender that flushes each few seconds came as `count: 0` and were never corrected. Of a second that may
+/// still get data nothing is claimed; when it comes, the second is sent again.
 #[test]
 fn late_cells_are_unknown_first_and_corrected_then() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Stored lines as a user meets them: sent as texts and as log records, searched and followed on the command line, with a restart between.
+//! Stored lines as a user meets them: sent as texts and as log records, searched and followed on the command line, with
+//! a restart between.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -100,7 +101,8 @@ fn long_lines_are_searched_a_few_at_a_time() {
     assert_eq!((code, out.lines().count()), (Some(0), 1), "{err}");
 }
 
-/// The bug to guard against: a line that is of the instant of one that was shown, or that comes late, was lost or shown twice.
+/// The bug to guard against: a line that is of the instant of one that was shown, or that comes late, was lost or shown
+/// twice.
 #[test]
 fn new_lines_are_followed_each_once_late_ones_too() {
     let directory = tempfile::tempdir().unwrap();

@@ -67,8 +67,8 @@ fn scripts_of_the_examples_tell_what_they_should() {
     server.becomes(&runs("cache", "ok"), 1.0);
 }
 
-/// Scripts that no hook stops: an error's handler that never ends, and a match that goes on outside of Lua. In one process with
-/// the server they stopped all scripts and kept a core each until the restart.
+/// Scripts that no hook stops: an error's handler that never ends, and a match that goes on outside of Lua. In one
+/// process with the server they stopped all scripts and kept a core each until the restart.
 #[test]
 fn a_script_that_cannot_be_stopped_is_killed_and_its_neighbours_go_on() {
     let directory = tempfile::tempdir().unwrap();

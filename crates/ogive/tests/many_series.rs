@@ -1,7 +1,9 @@
-//! A store with very many series, asked for all of them at once: refused by the limit that the answer names, within bounded memory and
-//! with neighbours served meanwhile; with the limit lifted it is answered, or ends with its deadline.
+//! A store with very many series, asked for all of them at once: refused by the limit that the answer names, within
+//! bounded memory and with neighbours served meanwhile; with the limit lifted it is answered, or ends with its
+//! deadline.
 //!
-//! `OGIVE_SERIES=1000000 cargo test --release -p ogive --test system many_series:: -- --nocapture` is the long form; it prints what each took.
+//! `OGIVE_SERIES=1000000 cargo test --release -p ogive --test system many_series:: -- --nocapture` is the long form; it
+//! prints what each took.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,8 @@ fn count() -> usize {
     std::env::var("OGIVE_SERIES").map_or(2 * BATCH, |text| text.parse().expect("a number of series"))
 }
 
-/// 320 MiB as for other hostile things, and 4 KiB for each series: its place in the head, in the journal's replay and in one listing.
+/// 320 MiB as for other hostile things, and 4 KiB for each series: its place in the head, in the journal's replay and
+/// in one listing.
 fn memory_kib_max(count: usize) -> u64 {
     (320 << 10) + 4 * count as u64
 }
@@ -115,8 +118,8 @@ fn lists(server: &Server, count: usize) {
     assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found} of {count}");
 }
 
-/// What lists or reads everything that there is, from as many clients as there were places for small queries: each held one for as long
-/// as it took, built its answer whole, and four at once took gigabytes.
+/// What lists or reads everything that there is, from as many clients as there were places for small queries: each held
+/// one for as long as it took, built its answer whole, and four at once took gigabytes.
 fn listed(server: &Server, count: usize, end: i64) {
     let paths = [
         "/api/v1/series?match[]=many".to_owned(),
@@ -277,8 +280,8 @@ fn status_bytes(server: &Server, name: &str) -> u64 {
     server.get("/v1/status").1[name].as_u64().unwrap_or_else(|| panic!("/v1/status has no {name}"))
 }
 
-/// An hour after its load a server held 522 MB of anonymous memory for 5 MB of heads and series: the system's allocator kept the
-/// freed pages of every thread's arena. What is held comes down to 1.5 times what `/v1/status` accounts for.
+/// An hour after its load a server held 522 MB of anonymous memory for 5 MB of heads and series: the system's allocator
+/// kept the freed pages of every thread's arena. What is held comes down to 1.5 times what `/v1/status` accounts for.
 #[test]
 fn memory_is_given_back_after_a_load() {
     const ROUNDS: u64 = 3;

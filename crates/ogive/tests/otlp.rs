@@ -47,7 +47,8 @@ fn assert_all_is_there(server: &Server, job: &str, temporality: &str) {
     assert_number(server, &fraction("0.001"), share(2.0));
 }
 
-/// OTLP's traces were answered with 405. Each span counts once, though its sender sends everything twice, and the slow one is a slow trace.
+/// OTLP's traces were answered with 405. Each span counts once, though its sender sends everything twice, and the slow
+/// one is a slow trace.
 fn spans_of(protocol: &str) {
     const SPANS: usize = 120;
     let directory = tempfile::tempdir().unwrap();
@@ -201,8 +202,9 @@ fn a_kill_half_way_loses_and_doubles_nothing_of_java() {
     survives_a_kill("Otel.java", "java-grpc", "grpc");
 }
 
-/// What has nothing to distinguish it from the same of another moment, records and delta points without a start, is recognised by the bytes of its
-/// request: sent again, also to a server that was killed and started anew, it counts once.
+/// What has nothing to distinguish it from the same of another moment, records and delta points without a start, is
+/// recognised by the bytes of its request: sent again, also to a server that was killed and started anew, it counts
+/// once.
 #[test]
 fn a_request_that_comes_again_counts_once_through_a_crash() {
     let directory = tempfile::tempdir().unwrap();
@@ -252,7 +254,8 @@ fn a_request_that_comes_again_counts_once_through_a_crash() {
 /// 256 MiB: what two bodies of 32 MiB may take while they are decoded, and a debug build of the program.
 const MEMORY_KIB_MAX: u64 = 256 << 10;
 
-/// A million points that are empty, lists in lists without end, a length that is a lie: each is refused, and costs little.
+/// A million points that are empty, lists in lists without end, a length that is a lie: each is refused, and costs
+/// little.
 #[test]
 fn what_is_made_to_hurt_is_refused() {
     let directory = tempfile::tempdir().unwrap();

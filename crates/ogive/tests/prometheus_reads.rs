@@ -1,4 +1,5 @@
-//! What a real Prometheus takes out of the server: `/federate`, and remote read, whose chunks are compared with its own.
+//! What a real Prometheus takes out of the server: `/federate`, and remote read, whose chunks are compared with its
+//! own.
 
 use std::collections::BTreeMap;
 

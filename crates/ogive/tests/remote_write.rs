@@ -60,8 +60,8 @@ fn a_prometheus_writes_what_it_scrapes() {
     assert_eq!(status["rejected_total"], 0, "{status}");
 }
 
-/// A Prometheus of version 3 scrapes a program and writes version 2.0, with classic histograms made native: the server is killed half
-/// way, and has in the end every sample that Prometheus has, once.
+/// A Prometheus of version 3 scrapes a program and writes version 2.0, with classic histograms made native: the server
+/// is killed half way, and has in the end every sample that Prometheus has, once.
 #[test]
 #[ignore = "run by scripts/heavy-clients"]
 fn a_prometheus_3_through_a_crash() {
@@ -114,8 +114,8 @@ fn a_prometheus_3_through_a_crash() {
 
 const VERSION_2: &str = "\r\ncontent-type: application/x-protobuf;proto=io.prometheus.write.v2.Request";
 
-/// A request as Prometheus' own code writes it (prompb/io/prometheus/write/v2 of 3.6, snappy): a counter with a start, an
-/// exemplar and metadata, an integer and a float histogram, a staleness marker, and a series without a name.
+/// A request as Prometheus' own code writes it (prompb/io/prometheus/write/v2 of 3.6, snappy): a counter with a start,
+/// an exemplar and metadata, an integer and a float histogram, a staleness marker, and a series without a name.
 fn request_2() -> Vec<u8> {
     let digits: String = include_str!("../../../vectors/remote_write/request_2.hex").split_whitespace().collect();
     (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
@@ -238,8 +238,8 @@ fn what_cannot_be_read_is_refused_with_a_reason() {
     }
 }
 
-/// A Prometheus drops for good what is answered with 413, and 100,001 series in one request were: it is taken in parts, and counts once
-/// when it comes again.
+/// A Prometheus drops for good what is answered with 413, and 100,001 series in one request were: it is taken in parts,
+/// and counts once when it comes again.
 #[test]
 fn more_series_than_a_batch_may_have_are_stored_in_parts() {
     const SERIES: usize = 12_001;

@@ -91,8 +91,8 @@ fn next_of(client: &mut Client, kind: &str, path: &str) -> Value {
     })
 }
 
-/// The mail and the heartbeat, once the webhook has heard of the alert, too. Each is sent by a thread of its own, in any
-/// order, and who has heard of nothing when it is silenced hears of no end either.
+/// The mail and the heartbeat, once the webhook has heard of the alert, too. Each is sent by a thread of its own, in
+/// any order, and who has heard of nothing when it is silenced hears of no end either.
 fn heard_by_both(client: &mut Client) -> (Value, Value) {
     let (mut mail, mut beat, mut is_hooked) = (None, None, false);
     client.find("mail, webhook and heartbeat", |line| {
@@ -168,8 +168,8 @@ fn people_hear_by_mail_and_webhook_over_a_kill_and_not_of_what_is_silenced() {
     assert_eq!(next("http", "/hook")["body"]["status"], "firing", "it is heard of when the silence ends");
 }
 
-/// Samples of the next seconds, stored before their time comes: what an evaluation sees does not depend on when it is run.
-/// Gives the instant of the first one (milliseconds), or none where it came before the answer.
+/// Samples of the next seconds, stored before their time comes: what an evaluation sees does not depend on when it is
+/// run. Gives the instant of the first one (milliseconds), or none where it came before the answer.
 fn put_ahead(server: &Server, values: &[f64]) -> Option<i64> {
     let begin_ms = now_ms() + 5_000;
     let series = json!([{"labels": {"__name__": "my_up", "job": "x"}, "kind": "float"}]);
@@ -293,7 +293,8 @@ fn a_backtest_equals_what_ran_live() {
     let document: Value = serde_json::from_str(&said).unwrap();
     let rule = &document["rules"][0];
     assert_eq!(transitions(rule), expected);
-    // The four zeros in a row last 3 s; a pending alert does not outlive the blink behind them. promtool fires as often.
+    // The four zeros in a row last 3 s; a pending alert does not outlive the blink behind them. promtool fires as
+    // often.
     let with = json!([{"for": "3s", "fired": 1}, {"for": "6s", "fired": 0}]);
     assert_eq!((&rule["fired"], &rule["firedWith"]), (&json!(2), &with), "{rule}");
     let (code, said) = backtest(&["--for", "4s"]);

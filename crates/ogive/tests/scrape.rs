@@ -71,8 +71,8 @@ fn serve(directory: &Path, config: &str) -> Server {
     Server::try_start(&directory.join("data"), &args).unwrap_or_else(|said| panic!("no start: {said}"))
 }
 
-/// Names and labels of what an answer lists, but for the server's own measurements of its scrapes. Prometheus 2.42 keeps a
-/// quantile as the text format writes it; it is written as OpenMetrics has it, as Prometheus 3 does.
+/// Names and labels of what an answer lists, but for the server's own measurements of its scrapes. Prometheus 2.42
+/// keeps a quantile as the text format writes it; it is written as OpenMetrics has it, as Prometheus 3 does.
 fn series(answer: &Value) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for labels in answer["data"].as_array().unwrap() {
@@ -150,7 +150,8 @@ fn ask(address: &str, path: &str) -> Option<Value> {
     (status == 200).then(|| serde_json::from_str(&body).unwrap())
 }
 
-/// A file that was cut off is often a configuration still, of fewer jobs; what was in force stays so, and it is counted.
+/// A file that was cut off is often a configuration still, of fewer jobs; what was in force stays so, and it is
+/// counted.
 fn a_cut_file_changes_nothing(server: &Server, directory: &Path, config: &str, file: &Path) {
     let whole = config.to_owned() + "- {job_name: other, static_configs: [{targets: ['127.0.0.1:1']}]}\n";
     std::fs::write(directory.join("prometheus.yml"), &whole).unwrap();

@@ -35,7 +35,8 @@ fn resolve_here(directory: &Path) {
     assert!(mounted.success(), "{mounted}");
 }
 
-/// A real DNS server with these records. It stays root, the only user of the namespace, and knows which names do not exist.
+/// A real DNS server with these records. It stays root, the only user of the namespace, and knows which names do not
+/// exist.
 fn dnsmasq(records: &[String]) -> Program {
     let mut dnsmasq = Command::new("dnsmasq");
     dnsmasq.args(["--no-daemon", "--no-resolv", "--no-hosts", "--conf-file=/dev/null", "--pid-file="]);
@@ -97,9 +98,9 @@ struct State {
     asked: Vec<String>,
 }
 
-/// A stand-in for Consul, not Consul: it answers three paths of the API in the documented shapes, and follows the rule of
-/// blocking queries, by which an answer waits until its index is another than the client's. The ignored test below runs
-/// against a real Consul.
+/// A stand-in for Consul, not Consul: it answers three paths of the API in the documented shapes, and follows the rule
+/// of blocking queries, by which an answer waits until its index is another than the client's. The ignored test below
+/// runs against a real Consul.
 #[derive(Default)]
 struct Played {
     state: Mutex<State>,

@@ -44,7 +44,8 @@ fn live_columns_arrive_each_second_and_end_with_the_server() {
     let mut times = Vec::new();
     let mut counted = 0;
     let mut is_column = false;
-    // On a busy machine cells may come too late for their second's column, and are a correction of it: it goes on until there are some.
+    // On a busy machine cells may come too late for their second's column, and are a correction of it: it goes on until
+    // there are some.
     while times.len() < 4 || counted <= 100 {
         assert!(times.len() < 60, "{counted} hiccups in {times:?}");
         let line = lines.next().expect("the stream goes on");

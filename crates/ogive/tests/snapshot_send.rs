@@ -144,7 +144,8 @@ fn pass(mut client: TcpStream, mut server: TcpStream, budget: &AtomicU64) {
     let _ = server.shutdown(Shutdown::Both);
 }
 
-/// The receiver is killed in the middle of the transfer, twice, and the sender once: the command goes on, and what arrived is what was sent.
+/// The receiver is killed in the middle of the transfer, twice, and the sender once: the command goes on, and what
+/// arrived is what was sent.
 #[test]
 fn a_receiver_and_a_sender_that_are_killed_go_on() {
     let top = tempfile::tempdir().unwrap();

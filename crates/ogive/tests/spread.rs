@@ -1,5 +1,5 @@
-//! Checks that one broker of a group runs: a lost broker's move to the others and come back with it, a restart of the server
-//! moves none, and no period has two runs.
+//! Checks that one broker of a group runs: a lost broker's move to the others and come back with it, a restart of the
+//! server moves none, and no period has two runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 /// Streams at once: less than the places that a server has.
 const AT_ONCE: usize = 48;
 
-/// The bytes of an answer in chunks (RFC 9112, 7.1): an event may be longer than a chunk, which then ends within its line.
+/// The bytes of an answer in chunks (RFC 9112, 7.1): an event may be longer than a chunk, which then ends within its
+/// line.
 struct Chunks {
     inner: BufReader<TcpStream>,
     /// Bytes of the chunk that are still to come.
@@ -207,7 +208,8 @@ fn send_until(is_over: &AtomicBool, server: &Server, series: &BTreeMap<BTreeMap<
     }
 }
 
-/// Each value that a stream sent for a second, with the corrections behind it, is byte for byte what a query answers for that second later.
+/// Each value that a stream sent for a second, with the corrections behind it, is byte for byte what a query answers
+/// for that second later.
 #[test]
 fn each_streamed_value_is_what_a_query_answers_later() {
     let directory = tempfile::tempdir().unwrap();
@@ -284,7 +286,8 @@ fn put(server: &Server, sequence: u64, second: i64, value: f64) {
     assert_eq!(answer["rejected"], json!([]), "{answer}");
 }
 
-/// A sender was slow: the seconds that its sample belongs to were sent without it, and come again with it; also to a reader who was cut off.
+/// A sender was slow: the seconds that its sample belongs to were sent without it, and come again with it; also to a
+/// reader who was cut off.
 #[test]
 fn late_samples_correct_what_was_sent() {
     let directory = tempfile::tempdir().unwrap();

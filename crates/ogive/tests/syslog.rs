@@ -1,4 +1,5 @@
-//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats, Fluent Forward, SNMP notifications and journals, and what filters make of their lines: what was sent is what is stored.
+//! Syslog of real senders (nginx, rsyslog, logger), GELF, Beats, Fluent Forward, SNMP notifications and journals, and
+//! what filters make of their lines: what was sent is what is stored.
 
 mod beats;
 mod fluent;

@@ -356,8 +356,8 @@ fn what_a_tenant_brings_is_its_own_by_every_way() {
     }
 }
 
-/// Whoever knew the source of another tenant's sender could use its numbers first: the sender's batch was answered as a duplicate and
-/// never stored.
+/// Whoever knew the source of another tenant's sender could use its numbers first: the sender's batch was answered as a
+/// duplicate and never stored.
 #[test]
 fn numbers_of_one_tenant_suppress_nothing_of_another() {
     let data = tempfile::tempdir().unwrap();

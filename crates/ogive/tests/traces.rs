@@ -58,8 +58,8 @@ fn slow_traces_are_listed_and_shown() {
     assert_eq!(run(&["trace", "list", "--server", "http://127.0.0.1:9"]).0, Some(3));
 }
 
-/// With nothing set up, the server measures the way of every batch and keeps the slow ones: a large batch among its own small
-/// ones is one of them.
+/// With nothing set up, the server measures the way of every batch and keeps the slow ones: a large batch among its own
+/// small ones is one of them.
 #[test]
 fn the_server_shows_slow_batches_of_its_own() {
     let directory = tempfile::tempdir().unwrap();
@@ -88,7 +88,8 @@ fn the_server_shows_slow_batches_of_its_own() {
     let column = crate::common::eventually("its cell", || {
         Some(server.get(&path).1["data"]["columns"][0].clone()).filter(|column| !column.is_null())
     });
-    // Ticks are turned into time once for each, and the rate may have sharpened in between: by far less than a thousandth.
+    // Ticks are turned into time once for each, and the rate may have sharpened in between: by far less than a
+    // thousandth.
     let (max, total_ns) = (column["max"].as_f64().unwrap(), found["total_ns"].as_f64().unwrap());
     assert!(max * 1e9 >= total_ns * 0.999, "{column} {found}");
 }

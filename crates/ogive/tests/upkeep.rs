@@ -69,9 +69,9 @@ fn flip(path: &Path, at: usize) {
     file.write_all_at(&[byte[0] ^ 0x10], at as u64).unwrap();
 }
 
-/// Flips one byte in every file of each directory, never in both copies of one piece: near the start in one, near the end in
-/// the other. Files of a piece or two are bad in one directory only, and so is what a server wrote: that may be one piece,
-/// however long it is. `made` are those that no server wrote.
+/// Flips one byte in every file of each directory, never in both copies of one piece: near the start in one, near the
+/// end in the other. Files of a piece or two are bad in one directory only, and so is what a server wrote: that may be
+/// one piece, however long it is. `made` are those that no server wrote.
 fn flip_everywhere(a: &Path, b: &Path, made: &[PathBuf], turn: usize) -> u64 {
     let mut flips = 0;
     for (number, file) in files(a).iter().enumerate() {
@@ -102,7 +102,8 @@ fn samples(server: &Server) -> (f64, usize) {
 fn flipped_bytes_on_both_disks_lose_nothing_and_are_healed() {
     let top = tempfile::tempdir().unwrap();
     let (a, b) = (top.path().join("a"), top.path().join("b"));
-    // Of late, so that its window is not over at any hour of the day: the blocks of one that is become one sooner or later.
+    // Of late, so that its window is not over at any hour of the day: the blocks of one that is become one sooner or
+    // later.
     make(&a, now_ms() - 60_000);
     let made = files(&a);
     let all = (BATCHES * 20) as f64;
@@ -294,8 +295,8 @@ fn find(directory: &Path, needle: &str) -> (PathBuf, usize) {
     found.unwrap_or_else(|| panic!("{needle} is not in {}", directory.display()))
 }
 
-/// Of thirty acknowledged samples one was lost to a flipped byte: the answer was 29 without a word, and the next restart
-/// forgot it.
+/// Of thirty acknowledged samples one was lost to a flipped byte: the answer was 29 without a word, and the next
+/// restart forgot it.
 #[test]
 fn what_a_bad_byte_took_away_is_known_until_somebody_acknowledges_it() {
     let top = tempfile::tempdir().unwrap();

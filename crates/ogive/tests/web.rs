@@ -1,4 +1,5 @@
-//! TLS, login and tenants as users set them up, asked by the tools that they have: curl, openssl, the command line, the exporter.
+//! TLS, login and tenants as users set them up, asked by the tools that they have: curl, openssl, the command line, the
+//! exporter.
 
 use std::process::{Command, Stdio};
 
@@ -419,7 +420,8 @@ fn a_stream_ends_with_its_token() {
     until("0\r\n\r\n");
 }
 
-/// Any page could read from a server without a login by a name of its own, and make snapshots; and `Origin` was not looked at.
+/// Any page could read from a server without a login by a name of its own, and make snapshots; and `Origin` was not
+/// looked at.
 #[test]
 fn names_and_pages_of_others_are_refused() {
     let data = tempfile::tempdir().unwrap();
@@ -486,7 +488,8 @@ fn names_and_pages_of_others_are_refused() {
     assert!(figures["turned_away_origin_total"].as_u64() >= Some(12), "{figures}");
 }
 
-/// A server noted nowhere who changed what: snapshots, deletions and reloads left no trace, nor did a change in the file of checks.
+/// A server noted nowhere who changed what: snapshots, deletions and reloads left no trace, nor did a change in the
+/// file of checks.
 #[test]
 fn who_changed_what_is_stored() {
     let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,4 +1,5 @@
-//! The wire observer inside a server and a broker: `[wire]` of their files, its cells among their own, and what happens without the right.
+//! The wire observer inside a server and a broker: `[wire]` of their files, its cells among their own, and what happens
+//! without the right.
 //!
 //! Needs the right to capture on loopback (root); without it the first test says so in one line and is skipped.
 

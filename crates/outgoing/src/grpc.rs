@@ -1,8 +1,8 @@
 //! Calls of gRPC with one message each way, over one HTTP/2 connection: [`Connection`] over any open stream, [`Caller`]
 //! over one that it opens and keeps.
 //!
-//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Threads: a call of a [`Caller`] waits on the thread that makes it; the
-//! connection is a task of the runtime. Limits: [`CallOptions::answer_bytes_max`] of an answer.
+//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Threads: a call of a [`Caller`] waits on the thread
+//! that makes it; the connection is a task of the runtime. Limits: [`CallOptions::answer_bytes_max`] of an answer.
 //! Failure: after a call without an answer the connection is made again by the next one.
 
 use std::error::Error as _;
@@ -56,7 +56,7 @@ pub struct Caller {
     connection: Mutex<Option<Connection>>,
 }
 
-/// How a call ended: with a status of github.com/grpc/grpc/blob/master/doc/statuscodes.md, and a message when that is 0.
+/// How a call ended: with a status of github.com/grpc/grpc/blob/master/doc/statuscodes.md, and a message if that is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallResult {
     /// 0 when it went well.
@@ -196,7 +196,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// Calls of `method`, a path such as `/package.Service/Method`, at `to`, an http or https address whose path is not looked at.
+    /// Calls of `method`, a path such as `/package.Service/Method`, at `to`, an http or https address whose path is not
+    /// looked at.
     ///
     /// # Errors
     /// A sentence on what of it is wrong.
@@ -220,7 +221,8 @@ impl Caller {
         })
     }
 
-    /// Sends `message`, and waits for `timeout` at most; the connection is a task of `runtime`. Not to be called on a thread of that.
+    /// Sends `message`, and waits for `timeout` at most; the connection is a task of `runtime`. Not to be called on a
+    /// thread of that.
     ///
     /// # Errors
     /// A sentence when there is no answer, or none of gRPC.

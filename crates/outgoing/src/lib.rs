@@ -1,5 +1,5 @@
-//! Shared by all our clients: addresses, whom the system asks for names, contents of local files, secrets, and TLS that records the certificate a
-//! server presents.
+//! Shared by all our clients: addresses, whom the system asks for names, contents of local files, secrets, and TLS that
+//! records the certificate a server presents.
 //!
 //! Belongs here: what scraping, checks and queues share to reach other services. Does not belong here: a client of one
 //! protocol, a configuration, or a call that opens a file: contents are passed in.
@@ -24,7 +24,8 @@ pub use secret::Secret;
 pub use upgrade::{Reply, UpgradeOptions, Upgrader};
 pub use witness::{PresentedTls, Witness};
 
-/// TLS is ring's wherever a library does not say which: a build may have another provider too, and rustls then chooses none.
+/// TLS is ring's wherever a library does not say which: a build may have another provider too, and rustls then chooses
+/// none.
 pub fn install_crypto_provider() {
     // An error is one that is there already.
     let _ = rustls::crypto::ring::default_provider().install_default();

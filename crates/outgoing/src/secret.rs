@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::Files;
 
-/// Words of a configuration, or those of another file, which is read for each use, so that a changed password counts at once.
+/// Words of a configuration, or those of another file, which is read for each use, so that a changed password counts at
+/// once.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
     /// In the configuration.

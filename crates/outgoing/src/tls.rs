@@ -9,8 +9,8 @@ use rustls::pki_types::pem::PemObject as _;
 
 use super::address::{authorities, certificates};
 
-/// A configuration that believes the authorities of `ca_pem`, or the system's, and shows `identity_pem`: certificates and their
-/// key.
+/// A configuration that believes the authorities of `ca_pem`, or the system's, and shows `identity_pem`: certificates
+/// and their key.
 ///
 /// # Errors
 /// A sentence on what of the files is wrong.

@@ -18,8 +18,8 @@ pub struct PresentedTls {
     pub verdict: Result<(), String>,
 }
 
-/// Lets every certificate pass and remembers what would have been said of it: the caller ends what is not to be believed.
-/// What is signed is checked all the same.
+/// Lets every certificate pass and remembers what would have been said of it: the caller ends what is not to be
+/// believed. What is signed is checked all the same.
 #[derive(Debug)]
 pub struct Witness {
     judge: Option<Arc<WebPkiServerVerifier>>,

@@ -1,8 +1,9 @@
 //! What does timing an operation cost beside two bare readings of the counter and a record?
 //!
-//! All variants run in turn in each round of one process, with the operation that is timed in each; the table gives the median over the
-//! rounds of nanoseconds (CPU time of the thread) per operation and its ratio to the bare pair, with the ratio's 10th and 90th
-//! percentile. `-- gate` exits 1 when the median of `timed_unordered` is above 1.15 times the bare pair.
+//! All variants run in turn in each round of one process, with the operation that is timed in each; the table gives the
+//! median over the rounds of nanoseconds (CPU time of the thread) per operation and its ratio to the bare pair, with
+//! the ratio's 10th and 90th percentile. `-- gate` exits 1 when the median of `timed_unordered` is above 1.15 times the
+//! bare pair.
 //!
 //! Run: `cargo bench -p ogive-probe --bench timed`
 

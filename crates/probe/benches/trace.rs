@@ -1,8 +1,9 @@
-//! What does it cost to stamp a message at eight points and to count it, beside eight bare reads of the counter? And what
-//! does it add to eight stages of about 100 ns?
+//! What does it cost to stamp a message at eight points and to count it, beside eight bare reads of the counter? And
+//! what does it add to eight stages of about 100 ns?
 //!
-//! All variants run in turn in each round of one process. The table gives the median over the rounds of nanoseconds (CPU time of the thread) per
-//! message and its ratio to the first variant of its group, with that ratio's 10th and 90th percentile over the rounds.
+//! All variants run in turn in each round of one process. The table gives the median over the rounds of nanoseconds
+//! (CPU time of the thread) per message and its ratio to the first variant of its group, with that ratio's 10th and
+//! 90th percentile over the rounds.
 //!
 //! Run: `cargo bench -p ogive-probe --bench trace`
 
@@ -78,7 +79,8 @@ fn raw() -> u64 {
     Clock::global().ticks()
 }
 
-/// A stage of about 100 ns in which each step waits for the one before: multiplications, as many as take that long here.
+/// A stage of about 100 ns in which each step waits for the one before: multiplications, as many as take that long
+/// here.
 fn stage() -> impl FnMut() {
     static STEPS: OnceLock<u32> = OnceLock::new();
     let steps = *STEPS.get_or_init(|| {

@@ -4,11 +4,11 @@
 //! hypervisor, interrupts, memory reclaim, a stopped machine) shows here as it would show in any request.
 //!
 //! *Threads*: one per CPU that the process may use, named `ogive-hiccup-N` and bound to it where the system allows.
-//! *Limits*: a hundred sleeps a second and CPU. Waking an idle CPU of a virtual machine costs some 20 us, so that is 0.2 %
-//! of it; with sleeps of 1 ms it was 2 %, more than the rest of an idle server. A pause of 10 ms or more is always seen, a
-//! shorter one in its proportion. [`HiccupMeter::cpu_ns`] says how much it is here. Each thread has a stack of 64 KiB of
-//! addresses, of which it touches a page or two.
-//! *Failure*: when a thread cannot be made, those already made are stopped and the error says so.
+//! *Limits*: a hundred sleeps a second and CPU. Waking an idle CPU of a virtual machine costs some 20 us, so that is
+//! 0.2 % of it; with sleeps of 1 ms it was 2 %, more than the rest of an idle server. A pause of 10 ms or more is
+//! always seen, a shorter one in its proportion. [`HiccupMeter::cpu_ns`] says how much it is here. Each thread has a
+//! stack of 64 KiB of addresses, of which it touches a page or two. *Failure*: when a thread cannot be made, those
+//! already made are stopped and the error says so.
 
 use crate::{Clock, Error, Recorder, threads};
 use std::sync::Arc;

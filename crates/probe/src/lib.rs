@@ -2,17 +2,18 @@
 //!
 //! - [`Clock`]: nanoseconds for the price of reading the processor's counter, ordered between threads.
 //! - [`Clock::share`] and [`SharedClock`]: the same clock for other processes and languages, through a page of memory.
-//! - [`Recorder`] and [`Writer`]: every duration counted in the thread that measured it, taken in snapshots that lose and
-//!   double nothing.
+//! - [`Recorder`] and [`Writer`]: every duration counted in the thread that measured it, taken in snapshots that lose
+//!   and double nothing.
 //! - [`Stopwatch`] and [`Writer::timed`]: the two together.
-//! - [`trace_path!`] and [`TraceRecorder`]: stamps that travel in a message, a histogram for each stage of its path, and the
-//!   whole story of the slow ones. [`InFlight`] lists the messages that have not ended, for a crash handler.
+//! - [`trace_path!`] and [`TraceRecorder`]: stamps that travel in a message, a histogram for each stage of its path,
+//!   and the whole story of the slow ones. [`InFlight`] lists the messages that have not ended, for a crash handler.
 //! - [`HiccupMeter`]: how late the machine wakes a sleeping thread, on each CPU.
 //! - [`SystemClock`]: the operating system's clocks, to compare with.
 //!
-//! `unsafe` is fenced in `counter` (reading the processor's counter), `os`, `system` and `threads` (calls into libc), and `recorder::pages` with
-//! its callers (memory that comes and goes with what is recorded); nowhere else is it allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the operations in
-//! `memory`, so that their tests run them in loom's model of weak memory.
+//! `unsafe` is fenced in `counter` (reading the processor's counter), `os`, `system` and `threads` (calls into libc),
+//! and `recorder::pages` with its callers (memory that comes and goes with what is recorded); nowhere else is it
+//! allowed. The protocols between threads (`clock::latch`, `recorder::turnstile`, `trace::ring`) are written over the
+//! operations in `memory`, so that their tests run them in loom's model of weak memory.
 //!
 //! ```
 //! use ogive_probe::{Clock, Recorder};

@@ -1,7 +1,8 @@
 //! Clock pages as files that are mapped into memory.
 //!
-//! *Invariants*: a file has its name only when it is whole; it is never truncated; a page that was made stays mapped for the life of the
-//! process. *Failure*: what the kernel refuses is an `io::Error`, and a file that was begun is removed.
+//! *Invariants*: a file has its name only when it is whole; it is never truncated; a page that was made stays mapped
+//! for the life of the process. *Failure*: what the kernel refuses is an `io::Error`, and a file that was begun is
+//! removed.
 #![allow(unsafe_code)]
 
 use crate::clock::Page;
@@ -72,8 +73,8 @@ fn fill_and_name(
     // SAFETY: the descriptor is ours and open.
     check(unsafe { libc::ftruncate(descriptor.0, FILE_BYTES as libc::off_t) })?;
     let address = map(descriptor, libc::PROT_READ | libc::PROT_WRITE)?;
-    // SAFETY: the mapping is FILE_BYTES of zeros, aligned to a page, never unmapped, and `Page` is made of atomics, for which every
-    // combination of bits is valid.
+    // SAFETY: the mapping is FILE_BYTES of zeros, aligned to a page, never unmapped, and `Page` is made of atomics, for
+    // which every combination of bits is valid.
     let page: &'static Page = unsafe { &*address };
     fill(page);
     // SAFETY: as above.
@@ -118,8 +119,8 @@ impl Mapping {
     /// The page. Its atomics are to be loaded relaxed, because the memory is read-only.
     #[inline(always)]
     pub(crate) fn page(&self) -> &Page {
-        // SAFETY: mapped until drop, aligned to a page, FILE_BYTES long; `Page` is made of atomics, so that what another process
-        // writes meanwhile is no data race, and every combination of bits is valid.
+        // SAFETY: mapped until drop, aligned to a page, FILE_BYTES long; `Page` is made of atomics, so that what
+        // another process writes meanwhile is no data race, and every combination of bits is valid.
         unsafe { &*self.address }
     }
 }

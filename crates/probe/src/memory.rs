@@ -18,8 +18,8 @@ pub(crate) trait Word: Send + Sync {
 pub(crate) trait Memory {
     type U64: Word;
     fn fence(ordering: Ordering);
-    /// A full barrier between earlier stores and later loads: executed when `execute`, otherwise only the compiler is held
-    /// to it and [`Memory::heavy_fence`] of another thread makes the machine do it.
+    /// A full barrier between earlier stores and later loads: executed when `execute`, otherwise only the compiler is
+    /// held to it and [`Memory::heavy_fence`] of another thread makes the machine do it.
     fn light_fence(execute: bool);
     /// A full barrier here and in every other thread of the process that executes a light one; false when the system
     /// refused, which it does not where light fences are said not to execute.

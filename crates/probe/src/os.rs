@@ -1,7 +1,7 @@
 //! The operating system's side: its clocks, its opinion of the counter, its forks.
 //!
-//! With `threads`, all `unsafe` calls into libc are here, each behind a safe function. *Failure*: a call that the kernel refuses gives
-//! `None`, `false` or an error value; the caller then does without.
+//! With `threads`, all `unsafe` calls into libc are here, each behind a safe function. *Failure*: a call that the
+//! kernel refuses gives `None`, `false` or an error value; the caller then does without.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -65,7 +65,8 @@ unsafe fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> li
     unsafe { libc::clock_gettime(clock, time) }
 }
 
-/// Reading the counter was found to raise a signal, and so does the C library's `clock_gettime`, which reads it in the vDSO.
+/// Reading the counter was found to raise a signal, and so does the C library's `clock_gettime`, which reads it in the
+/// vDSO.
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 static TRAPS: AtomicBool = AtomicBool::new(false);
 
@@ -98,8 +99,8 @@ pub(crate) const CLOCK_SOURCE_PATH: &CStr = c"/sys/devices/system/clocksource/cl
 /// The available ones, separated by blanks.
 pub(crate) const CLOCK_SOURCES_PATH: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// 31 bytes is the longest name of a clock source that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it; six of
-/// them are more than any machine offers.
+/// 31 bytes is the longest name of a clock source that the kernel keeps (`CS_NAME_LEN` is 32), and a blank follows it;
+/// six of them are more than any machine offers.
 const TEXT_MAX: usize = 6 * 32;
 
 impl OpenFile {

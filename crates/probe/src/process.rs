@@ -1,6 +1,7 @@
 //! How much memory and CPU time this process uses, as the kernel counts it.
 //!
-//! Format: lines `Name:  NUMBER kB` of /proc/self/status, and fields 14 and 15 of /proc/self/stat (proc(5)). *Failure*: what the kernel does not say is `None`.
+//! Format: lines `Name:  NUMBER kB` of /proc/self/status, and fields 14 and 15 of /proc/self/stat (proc(5)). *Failure*:
+//! what the kernel does not say is `None`.
 
 use crate::os::OpenFile;
 

@@ -9,15 +9,15 @@ const WORDS: usize = 9;
 /// The word that counts drops (SK_MEMINFO_DROPS).
 const DROPS: usize = 8;
 
-/// How many datagrams the kernel has dropped for this socket so far, modulo 2^32: the counter that SO_RXQ_OVFL sends along with
-/// datagrams, without waiting for the next one. `None` where the kernel does not report it.
+/// How many datagrams the kernel has dropped for this socket so far, modulo 2^32: the counter that SO_RXQ_OVFL sends
+/// along with datagrams, without waiting for the next one. `None` where the kernel does not report it.
 #[must_use]
 #[allow(unsafe_code)]
 pub fn socket_drops(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut words = [0_u32; WORDS];
     let mut length = size_of_val(&words) as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed; the buffer is valid for the length that the kernel is given, and it
-    // writes no more than that.
+    // SAFETY: the descriptor is open while it is borrowed; the buffer is valid for the length that the kernel is given,
+    // and it writes no more than that.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -8,9 +8,9 @@
 //!
 //! *Threads*: a span may be entered and closed in any; each thread counts into tables of its own.
 //!
-//! *Limits*: one such layer in a subscriber. Two sparse writers (1.2 KB and what they see) for each place and thread; as
-//! many places as the program has. A span costs what `tracing_subscriber::Registry` takes for it, an ordered reading of the
-//! clock at each of its making, entering, leaving and closing, and a look-up in a thread's own hash table.
+//! *Limits*: one such layer in a subscriber. Two sparse writers (1.2 KB and what they see) for each place and thread;
+//! as many places as the program has. A span costs what `tracing_subscriber::Registry` takes for it, an ordered reading
+//! of the clock at each of its making, entering, leaving and closing, and a look-up in a thread's own hash table.
 //!
 //! *Failure*: a span that closes in a thread whose own storage is gone already is counted under the recorder's lock.
 

@@ -21,16 +21,16 @@ mod sealed {
     impl Sealed for super::Unordered {}
 }
 
-/// Ends that are read after all earlier instructions are done ([`Clock::now`]): right however short the operation is, and
-/// across threads.
+/// Ends that are read after all earlier instructions are done ([`Clock::now`]): right however short the operation is,
+/// and across threads.
 #[derive(Clone, Copy, Debug)]
 pub enum Ordered {}
 
 /// Ends that the processor may read before earlier instructions are done ([`Clock::ticks`]).
 ///
-/// Order matters for what is short: an operation of less than some 200 ns can come out too short, or as 0, because part of it
-/// runs before the first reading or after the second. A longer one is off by some tens of nanoseconds, less than a bin of its
-/// histogram. Both ends must be in one thread.
+/// Order matters for what is short: an operation of less than some 200 ns can come out too short, or as 0, because part
+/// of it runs before the first reading or after the second. A longer one is off by some tens of nanoseconds, less than
+/// a bin of its histogram. Both ends must be in one thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Unordered {}
 
@@ -68,8 +68,8 @@ pub struct Watch<E> {
 /// A running measurement with ordered ends.
 pub type Stopwatch = Watch<Ordered>;
 
-/// A running measurement with unordered ends, for what takes more than some 200 ns ([`Unordered`] says why): it costs little more than
-/// two readings of the counter.
+/// A running measurement with unordered ends, for what takes more than some 200 ns ([`Unordered`] says why): it costs
+/// little more than two readings of the counter.
 pub type TickStopwatch = Watch<Unordered>;
 
 impl<E: Ends> Watch<E> {
@@ -103,7 +103,8 @@ impl<E: Ends> Watch<E> {
 impl Writer {
     /// Runs `operation` and records how long it took, even when it panics.
     ///
-    /// Both ends are ordered: the time is that of the operation alone, however short. [`Writer::timed_unordered`] costs less.
+    /// Both ends are ordered: the time is that of the operation alone, however short. [`Writer::timed_unordered`] costs
+    /// less.
     #[inline]
     pub fn timed<R>(&self, clock: Clock, operation: impl FnOnce() -> R) -> R {
         self.timed_by::<Ordered, R>(clock, operation)

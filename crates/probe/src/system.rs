@@ -1,7 +1,7 @@
 //! What the operating system offers in the way of clocks and CPUs, for tools that judge a host's clock.
 //!
-//! *Threads*: a [`SystemClock`] may be read from any thread; [`pin_to_cpu`] binds the calling one. *Failure*: a clock that the
-//! system does not have reads 0, and so shows that it stands still.
+//! *Threads*: a [`SystemClock`] may be read from any thread; [`pin_to_cpu`] binds the calling one. *Failure*: a clock
+//! that the system does not have reads 0, and so shows that it stands still.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;

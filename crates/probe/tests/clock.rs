@@ -84,14 +84,15 @@ fn distance(before: u64, reading: u64, after: u64) -> u64 {
     before.saturating_sub(reading).max(reading.saturating_sub(after))
 }
 
-/// Tries until `trial` finds nothing wrong, some times. A time service may begin to slew or set the system's clock at any moment,
-/// and a machine may give the calibration no CPU for a while; a clock that is wrong is so each time.
+/// Tries until `trial` finds nothing wrong, some times. A time service may begin to slew or set the system's clock at
+/// any moment, and a machine may give the calibration no CPU for a while; a clock that is wrong is so each time.
 fn in_quiet(mut trial: impl FnMut() -> Result<(), String>) {
     let found: Vec<String> = (0..10).map_while(|_| trial().err()).collect();
     assert!(found.len() < 10, "{found:#?}");
 }
 
-/// While the system's clock begins to be slewed the bound lags by a period: so a few readings may be beyond it, but not far.
+/// While the system's clock begins to be slewed the bound lags by a period: so a few readings may be beyond it, but not
+/// far.
 #[test]
 fn readings_are_within_their_bound_of_the_systems_clock() {
     const ROUNDS: u32 = 2_000;

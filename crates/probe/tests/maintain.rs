@@ -1,5 +1,5 @@
-//! A clock that its host calibrates: no thread, the counter's line while the host turns, the system's clock when it does
-//! not, and a thread again when the host has given it up. Alone in its process, because there is one global clock.
+//! A clock that its host calibrates: no thread, the counter's line while the host turns, the system's clock when it
+//! does not, and a thread again when the host has given it up. Alone in its process, because there is one global clock.
 
 #![cfg(target_os = "linux")]
 

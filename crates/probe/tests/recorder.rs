@@ -1,4 +1,5 @@
-//! The recorder as a user sees it: nothing is lost and nothing doubled, whatever threads do and whenever snapshots come.
+//! The recorder as a user sees it: nothing is lost and nothing doubled, whatever threads do and whenever snapshots
+//! come.
 
 use ogive_hist::{FlatRecorder, Histogram};
 use ogive_probe::{Recorder, Writer, snapshot_all};

@@ -55,7 +55,8 @@ fn the_page_is_the_clock_of_its_publisher() {
         }
         last = shared.now_unordered().max(now);
     }
-    // A publisher that is kept off the processor for long publishes late; the clock counts how often a reader may see that.
+    // A publisher that is kept off the processor for long publishes late; the clock counts how often a reader may see
+    // that.
     let backsteps = clock.status().backsteps;
     assert!(falls.len() as u64 <= backsteps, "{falls:?}, and {backsteps} were reported");
     let (before, bounded) = (system_ns(), shared.now_bounded());
@@ -219,8 +220,8 @@ fn check(language: &str, program: impl Fn() -> Command) {
         let is_sound = beyond <= 1_000 && (mode == 1) == clock.status().source.is_counter();
         if is_sound { None } else { Some(output) }
     };
-    // A time service may begin to slew the clock at any moment, and the bound then lags by a period; a busy machine may give the
-    // publisher no CPU for longer than its segment lasts. What is wrong is so each time.
+    // A time service may begin to slew the clock at any moment, and the bound then lags by a period; a busy machine may
+    // give the publisher no CPU for longer than its segment lasts. What is wrong is so each time.
     let found: Vec<String> = (0..5).map_while(|_| live()).collect();
     assert!(found.len() < 5, "{language}: beyond its bound, or of the system's clock (0): {found:#?}");
 }

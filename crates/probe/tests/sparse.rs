@@ -37,8 +37,8 @@ fn many_recorders_stay_within_the_stated_memory_and_lose_nothing() {
     memory_of(100_000, 20);
 }
 
-/// Bytes for each recorder: idle, in use within a factor of five, and idle again. A tenth is used, since snapshots of all
-/// take long in a test's build.
+/// Bytes for each recorder: idle, in use within a factor of five, and idle again. A tenth is used, since snapshots of
+/// all take long in a test's build.
 fn memory_of(recorders: usize, records: u64) {
     let held = || HELD.load(Ordering::Relaxed);
     let before = held();

@@ -35,7 +35,8 @@ fn the_counter_takes_over_without_a_step_back_in_any_thread() {
     });
     let status = Clock::global().status();
     println!("{} readings; {status:?}", last.lock().expect("no reader failed").1);
-    // A thread that is kept off the processor for long publishes late; the clock counts how often a reader may have seen that.
+    // A thread that is kept off the processor for long publishes late; the clock counts how often a reader may have
+    // seen that.
     let falls = falls.into_inner().expect("no reader failed");
     assert!(falls.len() as u64 <= status.backsteps, "{falls:?}, and {} were reported", status.backsteps);
 }

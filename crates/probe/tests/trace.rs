@@ -280,8 +280,8 @@ fn finish_odd(writer: &TraceWriter<Order>, clock: Clock, number: u64) {
     writer.finish(&order);
 }
 
-/// One message of a million stops for 10 ms in one stage: it is in the gap, the total, its stage, and alone in the dumps
-/// above 10 ms (the machine may stop others as long; they are slow too).
+/// One message of a million stops for 10 ms in one stage: it is in the gap, the total, its stage, and alone in the
+/// dumps above 10 ms (the machine may stop others as long; they are slow too).
 #[test]
 fn a_stall_of_one_message_in_a_million_shows_everywhere() {
     const STALL: Duration = Duration::from_millis(10);

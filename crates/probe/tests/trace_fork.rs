@@ -1,4 +1,5 @@
-//! Traces in a child of fork. Alone in its process: a fork while another test holds a lock would leave it held for ever.
+//! Traces in a child of fork. Alone in its process: a fork while another test holds a lock would leave it held for
+//! ever.
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use ogive_probe::{Clock, Threshold, TraceRecorder, trace_path};

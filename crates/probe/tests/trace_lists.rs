@@ -1,4 +1,5 @@
-//! Lists of marks as a user sees them: every mark of a finished message is an interval's end, or counted as what it is instead.
+//! Lists of marks as a user sees them: every mark of a finished message is an interval's end, or counted as what it is
+//! instead.
 
 use ogive_probe::{
     Clock, MARK_NAME_BYTES_MAX, MARK_NAMES_MAX, MARKERS_MAX, MARKS_MAX, MarkList, Marker, SLOW_MARKS_MAX, SlowTrace,
@@ -198,7 +199,8 @@ fn a_slow_message_is_kept_with_its_marks_as_a_line() {
     let recorder = TraceRecorder::<Order>::new(clock, ALWAYS);
     let (writer, marker) = (recorder.handle("engine"), recorder.marker());
     let names = [recorder.mark_name("publish"), recorder.mark_name("to the left, then")];
-    // More slow messages between two looks than the ring of lists holds: the last ones are whole, none has another's marks.
+    // More slow messages between two looks than the ring of lists holds: the last ones are whole, none has another's
+    // marks.
     for message in 0..3_000_u64 {
         let (order, mut list) = (Order::begin(clock), MarkList::new());
         for number in 0..message % 90 {

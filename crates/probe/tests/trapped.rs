@@ -1,5 +1,6 @@
-//! A process that may not read the counter (`prctl(PR_SET_TSC)`), and one that may not for a while. Each case has a process of
-//! its own, because there is one global clock; a counter that was read in spite of it would end that process with SIGSEGV.
+//! A process that may not read the counter (`prctl(PR_SET_TSC)`), and one that may not for a while. Each case has a
+//! process of its own, because there is one global clock; a counter that was read in spite of it would end that process
+//! with SIGSEGV.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 

@@ -1,5 +1,5 @@
-//! How many lines of each line protocol does a CPU take in a second, from bytes to cells or batches? Each kind of lines in turn, the rounds
-//! interleaved, on one thread: `cargo bench -p ogive-protocol --bench lines`.
+//! How many lines of each line protocol does a CPU take in a second, from bytes to cells or batches? Each kind of lines
+//! in turn, the rounds interleaved, on one thread: `cargo bench -p ogive-protocol --bench lines`.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
-//! How many points of OTLP does a CPU take in a second, from protobuf to a batch, and what does it save that the series were written
-//! before? Each kind of points twice, with its series new and known, the rounds interleaved, on one thread:
-//! `cargo bench -p ogive-protocol --bench otlp`.
+//! How many points of OTLP does a CPU take in a second, from protobuf to a batch, and what does it save that the series
+//! were written before? Each kind of points twice, with its series new and known, the rounds interleaved, on one
+//! thread: `cargo bench -p ogive-protocol --bench otlp`.
 
 #[path = "../tests/wire/mod.rs"]
 mod wire;

@@ -551,7 +551,8 @@ fn usual_edge(text: &[u8]) -> Option<DecimalBin> {
     Some(DecimalBin { val: if negative { -val } else { val }, exp })
 }
 
-/// The bin whose edge nearer zero is `text`. A number inside a bin is refused: it could not be distinguished from a mistake.
+/// The bin whose edge nearer zero is `text`. A number inside a bin is refused: it could not be distinguished from a
+/// mistake.
 fn edge(text: &str) -> Result<DecimalBin, SampleError> {
     if let Some(bin) = usual_edge(text.as_bytes()) {
         return Ok(bin);

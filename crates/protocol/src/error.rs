@@ -1,6 +1,7 @@
 //! Why received bytes cannot be decoded.
 
-/// What is wrong with a message. Every variant means: refuse it and report it to the sender; sending it again would not help.
+/// What is wrong with a message. Every variant means: refuse it and report it to the sender; sending it again would not
+/// help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

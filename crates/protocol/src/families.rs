@@ -9,8 +9,8 @@ use ogive_model::{HistogramValue, Labels, METRIC_NAME};
 use crate::protobuf::write;
 use crate::remote_read::native::{Fields, Written, known, put_fields, sum};
 
-/// The label that says which process a series is of. Samples without it have it with an empty value, as Prometheus' own pages do:
-/// a scraper that honours labels then puts no other one there.
+/// The label that says which process a series is of. Samples without it have it with an empty value, as Prometheus' own
+/// pages do: a scraper that honours labels then puts no other one there.
 pub const INSTANCE: &str = "instance";
 
 /// What a family is: codes of `MetricType`.

@@ -95,8 +95,8 @@ impl Gather {
     }
 }
 
-/// What is known of a series of numbers or texts whose protocol has no types: a name that ends in `_total` is of a counter, by
-/// the convention of OpenMetrics, every other number a state.
+/// What is known of a series of numbers or texts whose protocol has no types: a name that ends in `_total` is of a
+/// counter, by the convention of OpenMetrics, every other number a state.
 #[must_use]
 pub fn untyped(kind: Kind, name: &str) -> SeriesMeta {
     let counts = kind == Kind::Float && name.ends_with("_total");

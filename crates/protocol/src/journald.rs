@@ -1,10 +1,12 @@
 //! The journal export format of systemd, as `systemd-journal-upload` and `journalctl -o export` write it.
 //!
-//! Format: <https://systemd.io/JOURNAL_EXPORT_FORMATS>: an entry is lines `NAME=value`, or a line `NAME`, the length of the value (u64,
-//! little-endian), the value and a line end; an empty line ends it. What is stored: a series `log` with the labels `job`
-//! (`SYSLOG_IDENTIFIER`, else `_SYSTEMD_UNIT`, else `_COMM`), `instance` (`_HOSTNAME`), `facility` and `severity` (`SYSLOG_FACILITY` and
-//! `PRIORITY`); the text is `MESSAGE`, or where there are other fields a record as docs/formats/log.md has it.
-//! Invariants: an entry is a sample or one [`Fault`]. A journal numbers its entries: the numbers in `__CURSOR` say which one it is.
+//! Format: <https://systemd.io/JOURNAL_EXPORT_FORMATS>: an entry is lines `NAME=value`, or a line `NAME`, the length of
+//! the value (u64, little-endian), the value and a line end; an empty line ends it. What is stored: a series `log` with
+//! the labels `job` (`SYSLOG_IDENTIFIER`, else `_SYSTEMD_UNIT`, else `_COMM`), `instance` (`_HOSTNAME`), `facility` and
+//! `severity` (`SYSLOG_FACILITY` and `PRIORITY`); the text is `MESSAGE`, or where there are other fields a record as
+//! docs/formats/log.md has it.
+//! Invariants: an entry is a sample or one [`Fault`]. A journal numbers its entries: the numbers in `__CURSOR` say
+//! which one it is.
 //! Limits: [`ENTRY_BYTES_MAX`] and [`FIELDS_MAX`] of an entry are held; the rest of a longer one is read past.
 
 use std::borrow::Cow;
@@ -93,7 +95,8 @@ impl Entries {
         self.bytes + self.line.len() + value
     }
 
-    /// The next entry, or what is wrong with it; none when `bytes`, of which those read are removed, end before it does.
+    /// The next entry, or what is wrong with it; none when `bytes`, of which those read are removed, end before it
+    /// does.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Entry, Fault>> {
         while !bytes.is_empty() {
             match std::mem::take(&mut self.place) {

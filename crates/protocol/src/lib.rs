@@ -44,8 +44,8 @@ pub use error::Error;
 pub use gather::{Gather, untyped};
 pub use room::{BYTES_MAX as READ_BYTES_MAX, batch_bytes, bytes_max as read_bytes_max};
 
-/// What distinguishes a request of `tenant` with the body `message` from others: one that is sent again is the same bytes. `about` is what
-/// stands beside the body and says what its bytes mean.
+/// What distinguishes a request of `tenant` with the body `message` from others: one that is sent again is the same
+/// bytes. `about` is what stands beside the body and says what its bytes mean.
 #[must_use]
 pub fn fingerprint(tenant: &ogive_model::Tenant, about: &str, message: &[u8]) -> u128 {
     let tenant = XxHash3_64::oneshot(tenant.as_str().as_bytes());

@@ -144,8 +144,8 @@ pub(crate) fn text(line: &[u8]) -> Result<&str, Fault> {
 /// What becomes of names that PromQL needs quotes for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
-    /// Each character other than letters, digits, `_` (and `:` in a metric's name) becomes `_`, as Prometheus' exporters for
-    /// these protocols have it.
+    /// Each character other than letters, digits, `_` (and `:` in a metric's name) becomes `_`, as Prometheus'
+    /// exporters for these protocols have it.
     #[default]
     Underscore,
     /// Names stay as they are.
@@ -192,7 +192,8 @@ impl<'a> Pairs<'a> {
         Self(vec![(Cow::Borrowed(ogive_model::METRIC_NAME), name)])
     }
 
-    /// Adds a label. One that is there already, also after the rule for names, has both values with a comma between them.
+    /// Adds a label. One that is there already, also after the rule for names, has both values with a comma between
+    /// them.
     ///
     /// # Errors
     /// [`Fault::Tags`] without a name, or with that of the metric's name.

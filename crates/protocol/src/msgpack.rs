@@ -1,7 +1,7 @@
 //! MessagePack, read in place: the heads of values, and where each value of a stream ends.
 //!
-//! Invariants: nothing is allocated by a length or a count that a sender claims; each byte of a stream is looked at once,
-//! whatever the pieces in which it arrives.
+//! Invariants: nothing is allocated by a length or a count that a sender claims; each byte of a stream is looked at
+//! once, whatever the pieces in which it arrives.
 //! Limits: [`DEPTH_MAX`] lists and maps inside each other; a [`Splitter`] keeps as much of a value as it was made for.
 
 use std::ops::Range;
@@ -372,7 +372,8 @@ impl Writer {
 mod tests {
     use super::*;
 
-    /// The values of a stream that arrives in pieces of `size`: their bytes, none for one that is too long, and how it ended.
+    /// The values of a stream that arrives in pieces of `size`: their bytes, none for one that is too long, and how it
+    /// ended.
     fn split(stream: &[u8], size: usize, limit: usize) -> (Vec<Option<Vec<u8>>>, Result<bool, MsgpackError>) {
         let (mut splitter, mut values) = (Splitter::new(limit), Vec::new());
         for piece in stream.chunks(size) {

@@ -12,8 +12,8 @@ pub(crate) fn smoke(read: fn(&[u8]), good: &[u8], rounds: u32, alphabet: &[u8]) 
     mutations(good, rounds, 5, alphabet, read);
 }
 
-/// Calls `each` with `rounds` changed copies of `good`. Each has one to `changes` changes: its end cut off, or a byte put in or
-/// replaced by one of `alphabet`, or by any when that is empty.
+/// Calls `each` with `rounds` changed copies of `good`. Each has one to `changes` changes: its end cut off, or a byte
+/// put in or replaced by one of `alphabet`, or by any when that is empty.
 pub(crate) fn mutations(good: &[u8], rounds: u32, changes: usize, alphabet: &[u8], mut each: impl FnMut(&[u8])) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {

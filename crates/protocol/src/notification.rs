@@ -1,8 +1,8 @@
 //! A notification of SNMP, already decoded, as the text of a sample.
 //!
-//! Format of what is stored: a series `log` with the labels `job` ([`JOB`]) and `instance` (the agent's address); the text
-//! is a record as docs/formats/log.md has it, whose body is the notification's name or OID. Numbers are numbers; times in
-//! hundredths of a second are seconds.
+//! Format of what is stored: a series `log` with the labels `job` ([`JOB`]) and `instance` (the agent's address); the
+//! text is a record as docs/formats/log.md has it, whose body is the notification's name or OID. Numbers are numbers;
+//! times in hundredths of a second are seconds.
 //! Invariants: every binding is an attribute under its OID, in the order in which they came.
 //! Limits: [`BINDINGS_MAX`].
 

@@ -16,7 +16,8 @@ use crate::Error;
 const BYTES_FREE: usize = 4 << 20;
 /// 32 times: measurements unfold to 3 to 15 times their bytes; an empty message to 150 times its two.
 const RATIO: usize = 32;
-/// 128 MiB: the largest body, 32 MiB, full of the shortest samples that real senders write (18 bytes, 57 in memory), and a fifth.
+/// 128 MiB: the largest body, 32 MiB, full of the shortest samples that real senders write (18 bytes, 57 in memory),
+/// and a fifth.
 pub const BYTES_MAX: usize = 128 << 20;
 
 /// What an entry of a table with keys of 128 bits takes.

@@ -1,8 +1,8 @@
-//! How long do the queries of a dashboard take? A rate over 1,000 series of a day, and a quantile over the exact merge of
-//! 300 series of cells.
+//! How long do the queries of a dashboard take? A rate over 1,000 series of a day, and a quantile over the exact merge
+//! of 300 series of cells.
 //!
-//! Each query runs a few times in turn with the others; printed are CPU milliseconds (least and median) of the query with
-//! its read, and of the read alone (this store copies what it holds). `cargo bench -p ogive-query --bench engine`.
+//! Each query runs a few times in turn with the others; printed are CPU milliseconds (least and median) of the query
+//! with its read, and of the read alone (this store copies what it holds). `cargo bench -p ogive-query --bench engine`.
 
 use std::hint::black_box;
 

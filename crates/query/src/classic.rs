@@ -28,8 +28,8 @@ use bounds::Bounds;
 /// The label of a bucket's bound.
 const BOUND: &str = "le";
 
-/// Bins that are read to find the bounds of a listing: some 50,000 cells, a few milliseconds. With more, the listing gets the
-/// bounds from microseconds to hours.
+/// Bins that are read to find the bounds of a listing: some 50,000 cells, a few milliseconds. With more, the listing
+/// gets the bounds from microseconds to hours.
 const LISTED_SAMPLES_MAX: usize = 1_000_000;
 
 /// Which part of a histogram a view shows.
@@ -65,7 +65,8 @@ impl<'a> ClassicViews<'a> {
         Self { store }
     }
 
-    /// As [`Select::open`], borrowing the underlying store. Views are made whole: all bounds of a histogram come from its bins.
+    /// As [`Select::open`], borrowing the underlying store. Views are made whole: all bounds of a histogram come from
+    /// its bins.
     ///
     /// # Errors
     /// See [`SelectError`].
@@ -81,8 +82,8 @@ impl<'a> ClassicViews<'a> {
         Ok(Box::new(made.holding(held)))
     }
 
-    /// The values of label `name` that views add for series that `matchers` accept. If `matchers` do not name a metric, the metric
-    /// names of the views of all histograms.
+    /// The values of label `name` that views add for series that `matchers` accept. If `matchers` do not name a metric,
+    /// the metric names of the views of all histograms.
     ///
     /// # Errors
     /// See [`SelectError`].

@@ -2,8 +2,8 @@
 //!
 //! Invariants: names strictly ascend; `arguments_min` is at most the number of types; when more arguments than types
 //! are allowed, the last type repeats. Source of the names and types: the function reference of Prometheus 3;
-//! `histogram_distance`, `histogram_fraction_bounds`, `histogram_max`, `histogram_min`, `histogram_modes`, `histogram_quantile_bounds` and `presence` are
-//! Ogive's own.
+//! `histogram_distance`, `histogram_fraction_bounds`, `histogram_max`, `histogram_min`, `histogram_modes`,
+//! `histogram_quantile_bounds` and `presence` are Ogive's own.
 
 use crate::ast::ValueType;
 use crate::ast::ValueType::{Matrix, Scalar, String as Text, Vector};

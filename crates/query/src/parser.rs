@@ -20,11 +20,12 @@ use crate::ast::{AggregateOp, Expr, ExprKind, Number, Span, UnaryOp};
 use crate::check::check;
 use crate::lexer::{Symbol, Token, TokenKind, tokens};
 
-/// 2 MiB: a dashboard variable with tens of thousands of values in one matcher is some hundreds of KiB, and a matcher of a MiB must
-/// still be answered.
+/// 2 MiB: a dashboard variable with tens of thousands of values in one matcher is some hundreds of KiB, and a matcher
+/// of a MiB must still be answered.
 pub const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// 256 regular expressions that are not plain lists of values: hand-written queries have a dozen, and each may take a MiB compiled.
+/// 256 regular expressions that are not plain lists of values: hand-written queries have a dozen, and each may take a
+/// MiB compiled.
 pub const PATTERNS_MAX: usize = 256;
 
 /// 8,192 binary operators: generated queries join some hundreds of selectors; each operand is a look-up of its own.
@@ -33,8 +34,8 @@ pub const OPERATORS_MAX: usize = 8_192;
 /// A sign binds weaker than `^` and stronger than all other binary operators.
 const UNARY_STRENGTH: u8 = 6;
 
-/// 128 nodes on the longest path from the root to a leaf: hand-written queries stay below 20, and parsing a query of that
-/// depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
+/// 128 nodes on the longest path from the root to a leaf: hand-written queries stay below 20, and parsing a query of
+/// that depth takes less than 512 KiB of stack in a debug build, a quarter of a 2 MiB thread.
 pub const DEPTH_MAX: usize = 128;
 
 /// Keywords that follow a binary operator: a metric with such a name has to be quoted, `{"bool"}`.
@@ -43,8 +44,8 @@ pub(crate) const NOT_NAMES: [&str; 6] = ["atan2", "bool", "on", "ignoring", "gro
 /// The tree of a query.
 ///
 /// # Errors
-/// The error with its position; also for a text longer than [`TEXT_BYTES_MAX`], nested deeper than [`DEPTH_MAX`] or with more operators than
-/// [`OPERATORS_MAX`].
+/// The error with its position; also for a text longer than [`TEXT_BYTES_MAX`], nested deeper than [`DEPTH_MAX`] or
+/// with more operators than [`OPERATORS_MAX`].
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("the query has {} bytes, above the limit of {TEXT_BYTES_MAX}", text.len());

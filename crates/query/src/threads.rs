@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The results of `share` for each part of `numbers`, in order: one part for each of at most `threads` threads, the caller's included.
-/// All have ended when this returns; a panic in one continues here.
+/// The results of `share` for each part of `numbers`, in order: one part for each of at most `threads` threads, the
+/// caller's included. All have ended when this returns; a panic in one continues here.
 pub fn on_threads<T: Send>(
     numbers: Range<usize>,
     threads: usize,

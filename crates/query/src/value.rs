@@ -102,8 +102,8 @@ pub struct QueryStats {
     pub series_read: usize,
     /// Samples of those.
     pub samples_read: usize,
-    /// Samples that the instants looked at: one counts in each window that contains it, a histogram as its bins and 8. 0 unless
-    /// [`EngineOptions::step_stats`](crate::EngineOptions::step_stats).
+    /// Samples that the instants looked at: one counts in each window that contains it, a histogram as its bins and 8.
+    /// 0 unless [`EngineOptions::step_stats`](crate::EngineOptions::step_stats).
     pub samples_looked_at: u64,
     /// The same for each instant; without those at subqueries' own instants.
     pub samples_by_step: Vec<u64>,

@@ -188,8 +188,9 @@ fn one_cell() -> Histogram {
     cell
 }
 
-/// A sender moved from classic counters to native histograms. Where the two kinds were declared with different temporalities, range
-/// functions failed ("same labelset"), and the range itself was two series. They are one, whoever asks.
+/// A sender moved from classic counters to native histograms. Where the two kinds were declared with different
+/// temporalities, range functions failed ("same labelset"), and the range itself was two series. They are one, whoever
+/// asks.
 #[test]
 fn a_series_that_changed_its_kind_is_one() {
     use Temporality::{Cumulative, Delta, Gauge};
@@ -262,7 +263,8 @@ fn smoothed_histograms_that_do_not_mix_have_no_value_and_a_warning() {
     assert!(vector(found).is_empty());
 }
 
-/// `a or b or ..` of 129 operands was refused. Runs as long as the text allows are answered, on the stack of any thread.
+/// `a or b or ..` of 129 operands was refused. Runs as long as the text allows are answered, on the stack of any
+/// thread.
 #[test]
 fn long_runs_of_operators_have_an_answer() {
     let mut one = series(&[("__name__", "m")], Kind::Float, Temporality::Gauge);
@@ -338,7 +340,8 @@ fn bounds_of_fractions_hold_the_raw_share_and_the_estimate() {
     check("1, 0.1", [0.0, 0.0]);
 }
 
-/// A gauge that is written each 10 s and fades: the known spacing is what is expected, also when most neighbours are missing.
+/// A gauge that is written each 10 s and fades: the known spacing is what is expected, also when most neighbours are
+/// missing.
 #[test]
 fn presence_falls_as_a_fade_goes_on() {
     let of_each = |keep: usize, width_ms: u32| {

@@ -42,8 +42,9 @@ fn expansions() -> Vec<String> {
     ]
 }
 
-/// A 2 KB query killed an empty server: ten nested `label_replace` made megabytes of labels of each of 285 series, and forty copies
-/// gigabytes; labels counted against no limit. Whatever a query holds is charged before it is made, and given back.
+/// A 2 KB query killed an empty server: ten nested `label_replace` made megabytes of labels of each of 285 series, and
+/// forty copies gigabytes; labels counted against no limit. Whatever a query holds is charged before it is made, and
+/// given back.
 #[test]
 fn what_expands_is_refused_within_the_budget_and_given_back() {
     let mut store = record(60).store;

@@ -210,7 +210,8 @@ proptest! {
     }
 }
 
-/// Rows of floats alone are folded in another way than rows that may hold histograms; a sign before the expression asks for the latter.
+/// Rows of floats alone are folded in another way than rows that may hold histograms; a sign before the expression asks
+/// for the latter.
 #[test]
 fn what_is_folded_in_floats_is_what_is_folded_in_points() {
     const OPERATORS: &[&str] =

@@ -1,4 +1,5 @@
-//! Several threads answer what one does: the same rows in the same order, bit for bit, with the same remarks and statistics.
+//! Several threads answer what one does: the same rows in the same order, bit for bit, with the same remarks and
+//! statistics.
 
 use ogive_hist::Histogram;
 use ogive_model::{
@@ -178,7 +179,8 @@ impl SeriesSet for Heavy<'_> {
     }
 }
 
-/// A selector that occurs twice is read once and held when it is little, and each time a series at a time when it is much.
+/// A selector that occurs twice is read once and held when it is little, and each time a series at a time when it is
+/// much.
 #[test]
 fn selectors_that_occur_twice_answer_the_same_whether_they_are_held_or_not() {
     let (little, much) = (store(), Large(store()));

@@ -1,7 +1,7 @@
 //! The HTTP client of scraping: one connection a target, kept open between scrapes.
 //!
-//! Why own code over hyper: the server has hyper and rustls already, tasks cost a target some KiB where a blocking client
-//! would cost it a thread, and a body is cut off at its limit as it arrives.
+//! Why own code over hyper: the server has hyper and rustls already, tasks cost a target some KiB where a blocking
+//! client would cost it a thread, and a body is cut off at its limit as it arrives.
 //! Limits: the job's `body_size_limit`, on the wire and unpacked; [`REDIRECTS_MAX`]. The caller bounds the time.
 //! Failure: a sentence, which becomes the target's `lastError`.
 

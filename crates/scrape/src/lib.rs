@@ -117,8 +117,8 @@ impl Scraping {
         sender
     }
 
-    /// Scrapes until the server stops, and then ends the series of every target. Called within the runtime: signals are handled from then
-    /// on, not from when this is polled.
+    /// Scrapes until the server stops, and then ends the series of every target. Called within the runtime: signals are
+    /// handled from then on, not from when this is polled.
     pub fn run(self, door: Arc<Door>, view: Arc<View>) -> impl Future<Output = ()> {
         let requested = (!self.paths.is_empty() || self.fed.is_some()).then(|| {
             let (sender, reloads) = mpsc::channel(RELOADS_MAX);

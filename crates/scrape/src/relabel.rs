@@ -1,7 +1,7 @@
 //! Rules that change, keep or drop sets of labels, as users of Prometheus write them.
 //!
-//! Format: prometheus.io/docs/prometheus/latest/configuration/configuration/#relabel_config. Expressions are anchored at both
-//! ends and take linear time.
+//! Format: prometheus.io/docs/prometheus/latest/configuration/configuration/#relabel_config. Expressions are anchored
+//! at both ends and take linear time.
 
 use regex::Regex;
 

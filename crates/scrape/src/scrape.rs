@@ -1,7 +1,8 @@
 //! One target, scraped each interval.
 //!
-//! Invariants: scrapes lie on a line of times that the target's number fixes, so that a restart goes on at the same ones. What
-//! was fetched is stored before the next scrape begins. Each scrape is reported (`up` and its neighbours), also one that failed.
+//! Invariants: scrapes lie on a line of times that the target's number fixes, so that a restart goes on at the same
+//! ones. What was fetched is stored before the next scrape begins. Each scrape is reported (`up` and its neighbours),
+//! also one that failed.
 //! Limits: [`BATCH_SAMPLES_MAX`] samples a batch; a store that is busy is asked [`TRIES`] times.
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! From what a target shows to samples of named series, scrape after scrape.
 //!
-//! Invariants: a series that was there at the last scrape and is not at this one gets a staleness marker, once. A series comes once
-//! a scrape at one time; what comes again is counted. Labels are read and rules applied when a series is seen first; later it is
-//! known by the bytes that name it.
+//! Invariants: a series that was there at the last scrape and is not at this one gets a staleness marker, once. A
+//! series comes once a scrape at one time; what comes again is counted. Labels are read and rules applied when a series
+//! is seen first; later it is known by the bytes that name it.
 //! Limits: those of the job; what is above one fails the scrape as a whole.
 
 use std::collections::{HashMap, HashSet};
@@ -363,8 +363,8 @@ impl Cache {
         }
     }
 
-    /// The store has forgotten the series of some of `items`, by index among those that name a known one: they are declared
-    /// again. An item that only ends a forgotten series is left out.
+    /// The store has forgotten the series of some of `items`, by index among those that name a known one: they are
+    /// declared again. An item that only ends a forgotten series is left out.
     pub(super) fn declare_again(
         &mut self,
         rules: &Rules<'_>,
@@ -459,8 +459,8 @@ fn milliseconds(interval: Duration) -> u32 {
     u32::try_from(interval.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Adds the target's labels to those of a sample. On a conflict the sample's label stays if `honors` is true; otherwise it is
-/// renamed to `exported_`.
+/// Adds the target's labels to those of a sample. On a conflict the sample's label stays if `honors` is true; otherwise
+/// it is renamed to `exported_`.
 fn join(labels: &mut LabelSet, target: &[(String, String)], honors: bool) {
     for (name, value) in target {
         let own = labels.get(name).to_owned();

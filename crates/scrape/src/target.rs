@@ -1,6 +1,7 @@
 //! Targets: an address of a group, with everything that the relabeling rules make of it.
 //!
-//! Invariants: a target is identified by its labels and its address; labels that begin with two underscores are gone when it is made.
+//! Invariants: a target is identified by its labels and its address; labels that begin with two underscores are gone
+//! when it is made.
 //! Limits: [`TARGETS_MAX`].
 
 use std::time::Duration;

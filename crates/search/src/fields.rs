@@ -1,8 +1,8 @@
 //! The fields of a line: members of a JSON object, or `name=value` pairs of logfmt wherever they stand.
 //!
-//! Names of nested members are joined by dots; the elements of a list all have the name of the list. A value is what the line means
-//! by it: without quotes and escapes; numbers, `true`, `false` and `null` as they stand. A JSON line that is cut or wrong has the
-//! fields before that. Limits: what is nested deeper than [`FIELD_DEPTH_MAX`] is skipped.
+//! Names of nested members are joined by dots; the elements of a list all have the name of the list. A value is what
+//! the line means by it: without quotes and escapes; numbers, `true`, `false` and `null` as they stand. A JSON line
+//! that is cut or wrong has the fields before that. Limits: what is nested deeper than [`FIELD_DEPTH_MAX`] is skipped.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -142,8 +142,8 @@ impl<'t> Json<'t, '_> {
     }
 }
 
-/// `name=value` wherever a word begins with it; the value extends to the next space, or is quoted. After an unclosed quote, later quotes are
-/// ordinary characters.
+/// `name=value` wherever a word begins with it; the value extends to the next space, or is quoted. After an unclosed
+/// quote, later quotes are ordinary characters.
 fn logfmt(line: &str, each: Each<'_>) -> ControlFlow<()> {
     let (mut rest, mut quotes) = (line, true);
     loop {

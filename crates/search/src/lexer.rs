@@ -1,7 +1,7 @@
 //! Reads the parts of a query from its text.
 //!
-//! What a sign means depends on where it stands (`/` begins a regular expression, but not in `path=/api`), so the parser says what it
-//! expects. Limits: [`QUERY_BYTES_MAX`].
+//! What a sign means depends on where it stands (`/` begins a regular expression, but not in `path=/api`), so the
+//! parser says what it expects. Limits: [`QUERY_BYTES_MAX`].
 
 use ogive_model::{MatchOp, Matcher};
 
@@ -180,7 +180,8 @@ impl<'t> Lexer<'t> {
         Ok(Token::Quoted(Pattern::new(&text).opened(open_start, open_end), text))
     }
 
-    /// The contents of quotes: `\"`, `\\`, `\n`, `\t` and `\r` have their usual meaning, any other backslash is literal.
+    /// The contents of quotes: `\"`, `\\`, `\n`, `\t` and `\r` have their usual meaning, any other backslash is
+    /// literal.
     fn string(&mut self) -> Result<String, Error> {
         let start = self.at;
         self.at += 1;

@@ -1,8 +1,10 @@
 //! Search in lines of text: the language of queries, and the fields of lines in JSON and logfmt.
 //!
 //! Pure: a [`Query`] is made of a text, and answers for a line whether it matches. Language: docs/logs.md.
-//! Invariants: a line that matches has the words that [`Query::words`] asks for; a query that is printed and parsed again is the same.
-//! Limits: [`QUERY_BYTES_MAX`], [`TERMS_MAX`] and [`DEPTH_MAX`] of a query, [`REGEX_BYTES_MAX`] of its regular expressions.
+//! Invariants: a line that matches has the words that [`Query::words`] asks for; a query that is printed and parsed
+//! again is the same.
+//! Limits: [`QUERY_BYTES_MAX`], [`TERMS_MAX`] and [`DEPTH_MAX`] of a query, [`REGEX_BYTES_MAX`] of its regular
+//! expressions.
 #![forbid(unsafe_code)]
 
 mod compare;

@@ -59,7 +59,8 @@ impl Severity {
             .or_else(|| of(&["fatal", "critical", "crit", "panic", "alert", "emerg", "emergency"], Self::Fatal))
     }
 
-    /// The severity of a line: from a label, else from a field, else from a word near its beginning in capitals or in brackets.
+    /// The severity of a line: from a label, else from a field, else from a word near its beginning in capitals or in
+    /// brackets.
     #[must_use]
     pub fn from_line(labels: &Labels, line: &str) -> Option<Self> {
         let label = NAMES.iter().find_map(|name| Self::parse(labels.get(name)));

@@ -1,4 +1,5 @@
-//! Queries beside a model that is slow and plain: conditions made at random, printed, parsed, and asked about lines made at random.
+//! Queries beside a model that is slow and plain: conditions made at random, printed, parsed, and asked about lines
+//! made at random.
 
 use std::collections::BTreeSet;
 

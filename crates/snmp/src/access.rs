@@ -92,7 +92,8 @@ impl Access {
         self.engine_id.as_ref()
     }
 
-    /// Whether messages with this community are taken. Every one is compared, so that the time says nothing of which it is.
+    /// Whether messages with this community are taken. Every one is compared, so that the time says nothing of which it
+    /// is.
     pub(crate) fn admits(&self, community: &[u8]) -> bool {
         let Some(known) = &self.communities else { return true };
         known.iter().fold(false, |found, known| found | known.matches(community))

@@ -1,6 +1,7 @@
 //! Boots and times of engines (RFC 3414, section 2.2): ours, to which informs are sent, and those that send traps.
 //!
-//! Invariants: an engine's boots and time never decrease; ours do not where the clock is not set back between two starts.
+//! Invariants: an engine's boots and time never decrease; ours do not where the clock is not set back between two
+//! starts.
 //! Limits: [`ENGINES_MAX`].
 
 use std::collections::HashMap;
@@ -61,7 +62,8 @@ pub(crate) struct Senders {
 }
 
 impl Senders {
-    /// Whether a message that `user` of `engine` signed is in the window (RFC 3414, section 3.2, step 7 b); what it says is remembered.
+    /// Whether a message that `user` of `engine` signed is in the window (RFC 3414, section 3.2, step 7 b); what it
+    /// says is remembered.
     pub(crate) fn is_timely(&mut self, engine: &[u8], user: &[u8], boots: u32, time: u32, up_s: u64) -> bool {
         // No engine that may be believed says so, and nothing would come after it.
         if boots == MAX_ENGINE_TIME {

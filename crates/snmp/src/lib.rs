@@ -2,8 +2,8 @@
 //!
 //! - `user`: who may ask or send in version 3; `text`: bytes as text. Checks and listeners share these.
 //! - `access`: the file that says who may send notifications; `engine`: boots and times of engines (RFC 3414).
-//! - `receiver`: a datagram becomes a notification, an answer or a refusal; `sealed`: messages of version 3 that are sent;
-//!   `record`: the objects of a message as a notification, those of version 1 converted (RFC 3584).
+//! - `receiver`: a datagram becomes a notification, an answer or a refusal; `sealed`: messages of version 3 that are
+//!   sent; `record`: the objects of a message as a notification, those of version 1 converted (RFC 3584).
 //!
 //! Format: RFC 1157, RFC 3416 and RFC 3414, by the library async-snmp.
 //! Invariants: nothing here opens a socket or a file, or reads a clock: datagrams, contents and times are passed in. No

@@ -1,6 +1,7 @@
 //! Group commit in front of a spool: batches that wait together become durable with one fsync.
 //!
-//! Invariants: a batch is passed to [`Owner::durable`] behind the fsync that made it durable; each reply is called once.
+//! Invariants: a batch is passed to [`Owner::durable`] behind the fsync that made it durable; each reply is called
+//! once.
 //! Threads: one runs the [`Writer`], which owns the spool; any number submit to the [`Queue`].
 //! Limits: [`QUEUE_BATCHES`] and [`QUEUE_BYTES_MAX`] wait, [`GROUP_BYTES_MAX`] in a group. More is refused as busy.
 //! Failure: a full disk is reported to senders; a failed fsync refuses the whole group.

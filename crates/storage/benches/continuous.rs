@@ -1,8 +1,9 @@
 //! What do continuous queries cost a second, with the windows of `/v1/stream` and without?
 //!
-//! `cargo bench -p ogive-storage --bench continuous` fills a store whose disk is memory with 1,000 counters and 1,000 histograms, then
-//! evaluates 100 expressions at each of 20 seconds as it comes: over the store, and over windows that are kept. Both answer the same,
-//! which is checked. CPU time of this thread, which evaluates alone, each second; median and range.
+//! `cargo bench -p ogive-storage --bench continuous` fills a store whose disk is memory with 1,000 counters and 1,000
+//! histograms, then evaluates 100 expressions at each of 20 seconds as it comes: over the store, and over windows that
+//! are kept. Both answer the same, which is checked. CPU time of this thread, which evaluates alone, each second;
+//! median and range.
 
 use std::sync::{Arc, mpsc};
 

@@ -1,12 +1,14 @@
 //! Samples that arrive after a forward has read their second.
 //!
-//! Invariants: a sample of a forward's series is in what it reads or is late, and never both: whether a batch that arrives during a read is in it
-//! cannot be known, so the read is made again ([`Watch::begin`], [`Watch::settle`], [`Watch::commit`]). A batch that was refused, that was there
-//! before, or whose sample was rejected has nothing late.
-//! Threads: one short lock for each batch, taken by whoever submits it and by the store's writer; none while nothing is forwarded.
+//! Invariants: a sample of a forward's series is in what it reads or is late, and never both: whether a batch that
+//! arrives during a read is in it cannot be known, so the read is made again ([`Watch::begin`], [`Watch::settle`],
+//! [`Watch::commit`]). A batch that was refused, that was there before, or whose sample was rejected has nothing late.
+//! Threads: one short lock for each batch, taken by whoever submits it and by the store's writer; none while nothing is
+//! forwarded.
 //! Limits: [`LATE_MAX`] late samples of a forward wait for it, [`ATTEMPTS`] reads of one stretch.
-//! Failure: what is beyond them, and what arrived during the last attempt, is not forwarded and counted as dropped. The samples are in memory until the
-//! forward takes them, and in its [`LateLog`] for the next start should this process be killed.
+//! Failure: what is beyond them, and what arrived during the last attempt, is not forwarded and counted as dropped. The
+//! samples are in memory until the forward takes them, and in its [`LateLog`] for the next start should this process be
+//! killed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,7 +112,8 @@ impl Watches {
 
     /// Records a batch that is about to be submitted; to be [`Arrival::acknowledged`], or dropped if it is refused.
     pub fn arrival(self: &Arc<Self>, batch: &Batch) -> Option<Arrival> {
-        // ORDERING: Relaxed; a forward that begins meanwhile reads what is behind now, and no late sample of that is lost.
+        // ORDERING: Relaxed; a forward that begins meanwhile reads what is behind now, and no late sample of that is
+        // lost.
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -139,8 +142,8 @@ impl Watches {
         Some(Arrival { all: Arc::clone(self), id, samples: batch.samples.len() as u64, late })
     }
 
-    /// Starts to watch for `matchers` of `tenant`, of which everything up to `until` was read; with the log of late samples,
-    /// and its contents.
+    /// Starts to watch for `matchers` of `tenant`, of which everything up to `until` was read; with the log of late
+    /// samples, and its contents.
     pub fn watch(
         self: &Arc<Self>,
         tenant: Tenant,
@@ -272,7 +275,8 @@ impl Watch {
         });
     }
 
-    /// Waits until the store has everything that was submitted for what is about to be read. That is then part of the read.
+    /// Waits until the store has everything that was submitted for what is about to be read. That is then part of the
+    /// read.
     pub fn settle(&self) {
         for look in 0.. {
             let is_settled = self.with(|watched, flights, _| {
@@ -294,7 +298,8 @@ impl Watch {
         }
     }
 
-    /// Marks it as read: true unless a batch arrived for it meanwhile. The last attempt counts, and what arrived is dropped.
+    /// Marks it as read: true unless a batch arrived for it meanwhile. The last attempt counts, and what arrived is
+    /// dropped.
     pub fn commit(&self, is_last: bool) -> bool {
         self.with(|watched, _, next| {
             if watched.is_disturbed && !is_last {
@@ -315,7 +320,8 @@ impl Watch {
         })
     }
 
-    /// The late samples since the last call, and how many were dropped. The forward's next request gets the number `sequence`.
+    /// The late samples since the last call, and how many were dropped. The forward's next request gets the number
+    /// `sequence`.
     pub fn take(&self, sequence: u64) -> (Vec<LateSample>, u64) {
         self.with(|watched, _, _| {
             debug_assert_eq!(watched.from, watched.until, "nothing is being read");
@@ -328,8 +334,8 @@ impl Watch {
 }
 
 impl Watch {
-    /// Continues for the same forward, of which everything up to `until` was read, with its new selection: what is late or in flight
-    /// between the two is not lost.
+    /// Continues for the same forward, of which everything up to `until` was read, with its new selection: what is late
+    /// or in flight between the two is not lost.
     pub fn select(&self, matchers: Vec<Vec<Matcher>>, until: WallMs) {
         self.begin(until, until);
         self.with(|watched, _, _| watched.matchers = matchers);

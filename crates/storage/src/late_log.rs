@@ -1,11 +1,13 @@
 //! The late samples of a forward that its file does not have yet, so that they survive `kill -9`.
 //!
-//! Format: docs/formats/forward.md. Invariants: a batch's late samples are in the log before the batch is submitted, and what became of it before its
-//! sender hears of it. After a kill, what was acknowledged and is in no request is forwarded; a batch that was in flight then counts
-//! when the store has it. So each late sample is forwarded once.
+//! Format: docs/formats/forward.md. Invariants: a batch's late samples are in the log before the batch is submitted,
+//! and what became of it before its sender hears of it. After a kill, what was acknowledged and is in no request is
+//! forwarded; a batch that was in flight then counts when the store has it. So each late sample is forwarded once.
 //! Threads: the log is used under the lock of its forward's `Watches`.
-//! Limits: `BYTES_MAX`; the `DONE_MAX` latest batches that were forwarded are known again when they were in flight at a kill.
-//! Failure: what cannot be written is forwarded all the same unless a kill comes first; bytes that are no record end the log.
+//! Limits: `BYTES_MAX`; the `DONE_MAX` latest batches that were forwarded are known again when they were in flight at a
+//! kill.
+//! Failure: what cannot be written is forwarded all the same unless a kill comes first; bytes that are no record end
+//! the log.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -113,7 +115,8 @@ pub(crate) fn in_flight(data: &Path) -> Vec<(Tenant, BatchId)> {
 }
 
 impl LateLog {
-    /// The log of a forward that is at `place`, with the samples it has to forward up to there. `stored`: the batches in flight that the store has.
+    /// The log of a forward that is at `place`, with the samples it has to forward up to there. `stored`: the batches
+    /// in flight that the store has.
     ///
     /// # Errors
     /// Those of the disk.
@@ -257,7 +260,8 @@ impl Contents {
         }
     }
 
-    /// Of what is in flight, batches that the store has are stored unless they were before; the rest was never answered and is retried.
+    /// Of what is in flight, batches that the store has are stored unless they were before; the rest was never answered
+    /// and is retried.
     fn answer(&mut self, has: impl Fn(BatchId) -> bool) {
         for (_, entry) in std::mem::take(&mut self.in_flight) {
             let is_known = self.done.contains(&entry.identity)

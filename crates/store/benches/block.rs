@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p ogive-store --bench block` writes blocks of realistic streams to a simulated disk and reads them
 //! back. Bytes are those of the whole file: index, footer and all. Times are CPU times of the thread, the least of
-//! some rounds, with checksums and the copy to and from the simulated disk in them. `-- texts` and `-- index` measure only
-//! log lines (OGIVE_BENCH_LOG names a file of them) or the index.
+//! some rounds, with checksums and the copy to and from the simulated disk in them. `-- texts` and `-- index` measure
+//! only log lines (OGIVE_BENCH_LOG names a file of them) or the index.
 
 use std::hint::black_box;
 use std::path::Path;

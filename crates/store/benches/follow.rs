@@ -1,8 +1,9 @@
 //! What does it cost ingest that somebody watches?
 //!
-//! `cargo bench -p ogive-store --bench follow` sends histogram cells, and floats, to a store whose disk is memory, in turn while nobody watches,
-//! while a watch accepts other series, and while every histogram is fed through rings to a worker of live cells whose cells are
-//! dropped (numbers are watched in vain). CPU time is the whole process's, the worker's included; the median round and the range of each, and its ratio to nobody in the same round.
+//! `cargo bench -p ogive-store --bench follow` sends histogram cells, and floats, to a store whose disk is memory, in
+//! turn while nobody watches, while a watch accepts other series, and while every histogram is fed through rings to a
+//! worker of live cells whose cells are dropped (numbers are watched in vain). CPU time is the whole process's, the
+//! worker's included; the median round and the range of each, and its ratio to nobody in the same round.
 
 mod common;
 

@@ -3,8 +3,9 @@
 //! `cargo bench -p ogive-store --bench ingest` sends batches of floats and of histogram cells to a store on the real
 //! disk: decoded from their frame, as FlatBuffers come, and without a frame, as JSON comes (which has to be encoded
 //! for the journal). CPU time is the whole process's; decoding is in it, HTTP and the parsing of JSON are not.
-//! With `OGIVE_RECORDING` (a file that `make bench-peers ARGS='--record ADDRESS --recording FILE'` wrote) the histograms of a
-//! server's own measurements too, as from four servers and five times after each other: what do they cost in memory?
+//! With `OGIVE_RECORDING` (a file that `make bench-peers ARGS='--record ADDRESS --recording FILE'` wrote) the
+//! histograms of a server's own measurements too, as from four servers and five times after each other: what do they
+//! cost in memory?
 
 mod common;
 

@@ -1,9 +1,9 @@
 //! What does a series take in memory, and what of it are its samples?
 //!
 //! `cargo bench -p ogive-store --bench memory` has a store on the real disk take one sample after the other of 100,000
-//! series of nine labels, declared with the first and named by their identity from then on, and prints after 1, 13 and 120
-//! of them, and after a flush: bytes a series that the allocator (the server's) set aside for them, that its pages with any
-//! of these take, and that are resident; and what the store counts. `-- SERIES SAMPLES...` for other numbers.
+//! series of nine labels, declared with the first and named by their identity from then on, and prints after 1, 13 and
+//! 120 of them, and after a flush: bytes a series that the allocator (the server's) set aside for them, that its pages
+//! with any of these take, and that are resident; and what the store counts. `-- SERIES SAMPLES...` for other numbers.
 
 mod common;
 

@@ -1,14 +1,15 @@
 //! What does a restart cost after a crash, with millions of recent samples in the journal?
 //!
-//! `cargo bench -p ogive-store --bench restart` writes 20,000 series of 120 samples each, as labels and by identity, and
-//! opens the store again in a new process, which replays them: CPU-seconds until it is ready, and the most memory that it ever
-//! had beside that of the process that wrote. Then with 980,000 series in a block and nothing in the journal: until it is ready,
-//! until the first batch that names a tenth of them by identity is acknowledged, and until one with a new series is
-//! (OGIVE_BENCH_SERIES for another number).
+//! `cargo bench -p ogive-store --bench restart` writes 20,000 series of 120 samples each, as labels and by identity,
+//! and opens the store again in a new process, which replays them: CPU-seconds until it is ready, and the most memory
+//! that it ever had beside that of the process that wrote. Then with 980,000 series in a block and nothing in the
+//! journal: until it is ready, until the first batch that names a tenth of them by identity is acknowledged, and until
+//! one with a new series is (OGIVE_BENCH_SERIES for another number).
 //!
-//! `-- journal` writes 10 million samples of counters, gauges and latencies by identity into the journal alone, in batches of
-//! 20,000, 1,000 and 20 series, and then a million new series with seven samples each: bytes of the disk for each sample, CPU for each
-//! until it is acknowledged, and what a restart costs as above. OGIVE_BENCH_SAMPLES for another number of millions.
+//! `-- journal` writes 10 million samples of counters, gauges and latencies by identity into the journal alone, in
+//! batches of 20,000, 1,000 and 20 series, and then a million new series with seven samples each: bytes of the disk for
+//! each sample, CPU for each until it is acknowledged, and what a restart costs as above. OGIVE_BENCH_SAMPLES for
+//! another number of millions.
 
 mod common;
 

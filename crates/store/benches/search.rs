@@ -1,9 +1,10 @@
 //! What does the filter of words save a search for a rare word, and what does it cost on the disk?
 //!
-//! `cargo bench -p ogive-store --bench search` writes a block of log lines to a directory (1 GiB of lines, or OGIVE_SEARCH_BYTES), ten of
-//! which have a word that no other has, and reads it for that word a window after the other, as `/v1/logs` does, with the words passed to the
-//! block and without: both sides in turn, five times. Lines are a generated access log, or those of the file that OGIVE_BENCH_LOG names,
-//! again and again, each time with other numbers in front. Bytes read are those that the process had from the system (`rchar`).
+//! `cargo bench -p ogive-store --bench search` writes a block of log lines to a directory (1 GiB of lines, or
+//! OGIVE_SEARCH_BYTES), ten of which have a word that no other has, and reads it for that word a window after the
+//! other, as `/v1/logs` does, with the words passed to the block and without: both sides in turn, five times. Lines are
+//! a generated access log, or those of the file that OGIVE_BENCH_LOG names, again and again, each time with other
+//! numbers in front. Bytes read are those that the process had from the system (`rchar`).
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -130,7 +130,8 @@ impl Blocks {
         self.live.iter().filter_map(|live| (*live.block).as_ref().err().map(|error| (live.meta.id, error)))
     }
 
-    /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels, kind).
+    /// What the blocks of `tenant` hold of the selection, merged in the order of their arrival; ascending by (labels,
+    /// kind).
     ///
     /// # Errors
     /// [`SelectError::TooManySamples`], [`Error::Corrupt`], or the disk's.
@@ -277,7 +278,8 @@ impl Blocks {
         Ok(names)
     }
 
-    /// The blocks of `tenant` in one resolution that touch `range`: their numbers in this set, for [`Blocks::numbered`].
+    /// The blocks of `tenant` in one resolution that touch `range`: their numbers in this set, for
+    /// [`Blocks::numbered`].
     pub(crate) fn numbers(&self, tenant: &Tenant, resolution_ms: u32, range: TimeRange) -> Vec<usize> {
         let is_requested = |live: &Live| live.meta.resolution_ms == resolution_ms && live.touches(tenant, range);
         (0..self.live.len()).filter(|number| is_requested(&self.live[*number])).collect()

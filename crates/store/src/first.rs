@@ -42,8 +42,8 @@ impl<T: Listable> First<T> {
         Self { all: BTreeSet::new(), limit, held, refused: None }
     }
 
-    /// Takes an item that is among the first and not there yet. False when neither it nor a greater one can be among them: who goes
-    /// through items in their order ends then.
+    /// Takes an item that is among the first and not there yet. False when neither it nor a greater one can be among
+    /// them: who goes through items in their order ends then.
     pub(crate) fn add<Q: ?Sized + Ord + ToOwned<Owned = T>>(&mut self, item: &Q) -> bool
     where
         T: Borrow<Q>,

@@ -172,8 +172,8 @@ impl Heads<'_> {
         })
     }
 
-    /// Has every shard answer page after page: `message` asks for the page at a place, `take` adds it to what is there and returns
-    /// where the next one begins.
+    /// Has every shard answer page after page: `message` asks for the page at a place, `take` adds it to what is there
+    /// and returns where the next one begins.
     fn walk<A, P, C: Default>(
         self,
         requested: SeriesRequest<'_>,

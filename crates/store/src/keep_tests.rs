@@ -43,10 +43,10 @@ fn gauge(second: i64) -> (SeriesDef, i64, Value) {
     (def("g", Kind::Float, Temporality::Gauge), second, Value::Float(second as f64))
 }
 
-/// A sample of two days ago and some of today, restarted with a retention of a third of a day. The minutes of today waited for
-/// their hour, which is made when the day is over, and kept those of two days ago from being dropped; the hour of these was dropped, was due again as
-/// long as its minutes were there, and was made and dropped 200 times a second. Now what was dropped is not due, and what
-/// waits for its rollup holds back nothing that is older.
+/// A sample of two days ago and some of today, restarted with a retention of a third of a day. The minutes of today
+/// waited for their hour, which is made when the day is over, and kept those of two days ago from being dropped; the
+/// hour of these was dropped, was due again as long as its minutes were there, and was made and dropped 200 times a
+/// second. Now what was dropped is not due, and what waits for its rollup holds back nothing that is older.
 #[test]
 fn what_retention_drops_is_not_made_again() {
     let mut rig = Rig::new(2 * DAY + 2000, options());
@@ -143,7 +143,8 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A window that is rolled up has 48 parts at most, of which each may be a step, for each of three resolutions; a history has few windows.
+/// A window that is rolled up has 48 parts at most, of which each may be a step, for each of three resolutions; a
+/// history has few windows.
 const STEPS_MAX: u64 = 3000;
 
 fn run(steps: Vec<Step>) {

@@ -162,8 +162,9 @@ mod tests {
 
     use super::*;
 
-    /// A flush that had nothing to write ended while the maintenance thread changed the manifest, whose view then took the epoch back to
-    /// what it was before: shards had released more than readers knew of, and had them look again until the next flush.
+    /// A flush that had nothing to write ended while the maintenance thread changed the manifest, whose view then took
+    /// the epoch back to what it was before: shards had released more than readers knew of, and had them look again
+    /// until the next flush.
     #[test]
     fn a_change_does_not_take_back_the_epoch_of_a_flush_that_ends_meanwhile() {
         let disk = SimulatedDisk::new(1);

@@ -209,8 +209,9 @@ proptest! {
     }
 }
 
-/// A query over a million series was refused after every one of them had been gathered and sorted, ten seconds later; its neighbours waited
-/// as long. Now series are counted where that is cheap, and what is too much is refused before any of it is gathered.
+/// A query over a million series was refused after every one of them had been gathered and sorted, ten seconds later;
+/// its neighbours waited as long. Now series are counted where that is cheap, and what is too much is refused before
+/// any of it is gathered.
 #[test]
 fn what_is_too_much_is_refused_before_it_is_gathered() {
     let mut rig = Rig::new();

@@ -62,8 +62,8 @@ pub struct Manifest {
     pub next_block: u64,
     /// Where in the journal the replay begins: everything before it is in the blocks.
     pub replay_from: Position,
-    /// How many records before `replay_from` a replay reads too: their samples are in the blocks, but they bind numbers of
-    /// series that records behind it use.
+    /// How many records before `replay_from` a replay reads too: their samples are in the blocks, but they bind numbers
+    /// of series that records behind it use.
     pub read_before: u64,
     /// What ingest remembers of each source's sequence numbers at `replay_from`, in its own coding.
     pub windows: Vec<u8>,
@@ -357,8 +357,9 @@ pub(crate) mod tests {
         assert!(matches!(decode(|manifest| manifest.next_block = 3), Err(Error::Corrupt { .. })));
     }
 
-    /// `delete_series` with 257 matchers was answered as done, and no start read the manifest again: limits were checked
-    /// where bytes are read and not where they are written. Now each is refused by the writer at one above its value.
+    /// `delete_series` with 257 matchers was answered as done, and no start read the manifest again: limits were
+    /// checked where bytes are read and not where they are written. Now each is refused by the writer at one above its
+    /// value.
     #[test]
     fn what_no_reader_would_take_is_not_written() {
         let written = |change: &dyn Fn(&mut Manifest)| {

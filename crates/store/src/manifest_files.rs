@@ -66,7 +66,8 @@ impl Manifest {
         remove(disk, directory, is_unfinished)?;
         if !agreed {
             match manifest.replace(disk, directory) {
-                // What was read is in one file, whole. Until the next change has written both, what the other one names stays.
+                // What was read is in one file, whole. Until the next change has written both, what the other one names
+                // stays.
                 Err(Error::Disk(error)) if error.is_full() => return Ok((manifest, findings)),
                 replaced => replaced?,
             }
@@ -75,8 +76,9 @@ impl Manifest {
         Ok((manifest, findings))
     }
 
-    /// Reads the manifest of `directory`, and whether every copy of it says the same; `None` when there is none. After a
-    /// crash one copy may be of the change that was not finished: that one counts, and [`Manifest::open`] finishes it.
+    /// Reads the manifest of `directory`, and whether every copy of it says the same; `None` when there is none. After
+    /// a crash one copy may be of the change that was not finished: that one counts, and [`Manifest::open`] finishes
+    /// it.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::TooNew`], or the disk's: of the first copy, when none can be read.
@@ -84,8 +86,8 @@ impl Manifest {
         Ok(read_files(disk, directory)?.map(|read| (read.manifest, read.agreed)))
     }
 
-    /// Puts this manifest in place of the one in `directory`, in both files. Durable when it returns; on an error the old
-    /// one or the new one is there, whole.
+    /// Puts this manifest in place of the one in `directory`, in both files. Durable when it returns; on an error the
+    /// old one or the new one is there, whole.
     ///
     /// # Errors
     /// [`Error::Refused`] when it could not be read again: then nothing was touched. The disk's.
@@ -129,8 +131,8 @@ impl Manifest {
         (wrong.into_iter().map(finding).collect(), bytes)
     }
 
-    /// Gives blocks that this manifest does not name, though a newer one may have, names under which nobody removes them,
-    /// and sees to it that their ids are not used again. Returns which.
+    /// Gives blocks that this manifest does not name, though a newer one may have, names under which nobody removes
+    /// them, and sees to it that their ids are not used again. Returns which.
     fn set_aside(&mut self, disk: &dyn Disk, directory: &Path) -> Result<Vec<String>, Error> {
         let mut reported = Vec::new();
         for path in disk.list(directory)? {
@@ -233,8 +235,8 @@ mod tests {
 
     const DIRECTORY: &str = "/store";
 
-    /// A byte of `MANIFEST` went bad, and no start was possible. Now its twin has all, the first is written again, and the
-    /// start says so; and the same the other way round, and when the file is gone, cut or empty.
+    /// A byte of `MANIFEST` went bad, and no start was possible. Now its twin has all, the first is written again, and
+    /// the start says so; and the same the other way round, and when the file is gone, cut or empty.
     #[test]
     fn a_bad_file_is_healed_from_its_twin() {
         let directory = Path::new(DIRECTORY);
@@ -262,7 +264,8 @@ mod tests {
         }
     }
 
-    /// A disk without space: the file that is good is enough to start with, and nothing is removed that the other may name.
+    /// A disk without space: the file that is good is enough to start with, and nothing is removed that the other may
+    /// name.
     #[test]
     fn a_full_disk_is_no_reason_not_to_start() {
         let (disk, directory) = (SimulatedDisk::new(1), Path::new(DIRECTORY));

@@ -162,8 +162,8 @@ fn add_floats(one: &mut FloatColumn, mut other: FloatColumn, delta: bool) {
     forget_unknown(&mut one.starts);
 }
 
-/// Makes one row a time of the points and fragments of a delta series: what is read. Its start is the earliest, 0 when not
-/// all are known.
+/// Makes one row a time of the points and fragments of a delta series: what is read. Its start is the earliest, 0 when
+/// not all are known.
 pub fn collapse(data: &mut SeriesData) -> Clash {
     let mut clash = Clash::default();
     if data.meta.temporality == Temporality::Delta {

@@ -253,8 +253,9 @@ impl<'a> Opened<'a> {
         Ok(out)
     }
 
-    /// How parts of one series follow each other in time, when they are alike and no two share a time. What they come to does not depend on the order in which they merge, then: compaction leaves blocks in
-    /// another order than that of time, and a part that goes between two others costs a merge of all of them.
+    /// How parts of one series follow each other in time, when they are alike and no two share a time. What they come
+    /// to does not depend on the order in which they merge, then: compaction leaves blocks in another order than that
+    /// of time, and a part that goes between two others costs a merge of all of them.
     fn lined_up(&self, parts: &[&Part]) -> Result<Option<Lineup>, Error> {
         if !self.view.manifest.tombstones.is_empty() {
             return Ok(None);
@@ -361,8 +362,8 @@ impl<'a> Opened<'a> {
 /// A label set and its parts, in the order in which they were found.
 type Parts = (Labels, Vec<(Kind, Part)>);
 
-/// Label sets in the making, ascending: one block after the other is joined to what is there, so that labels are held once however many
-/// blocks have them.
+/// Label sets in the making, ascending: one block after the other is joined to what is there, so that labels are held
+/// once however many blocks have them.
 struct Finding<'o> {
     opening: &'o Opening<'o>,
     held: Charge,

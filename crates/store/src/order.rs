@@ -30,8 +30,8 @@ pub(crate) fn floats(a: f64, b: f64) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| a.total_cmp(&b))
 }
 
-/// The order of the delta points `(start, value)` at one time; those that are equal become one row: fragments, whose start is
-/// 0, add up, and a point that is there already changes nothing.
+/// The order of the delta points `(start, value)` at one time; those that are equal become one row: fragments, whose
+/// start is 0, add up, and a point that is there already changes nothing.
 pub(crate) fn points<V>(a: (i64, &V), b: (i64, &V), values: impl Fn(&V, &V) -> Ordering) -> Ordering {
     a.0.cmp(&b.0).then_with(|| if a.0 == 0 { Ordering::Equal } else { values(a.1, b.1) })
 }
@@ -161,8 +161,8 @@ pub(crate) fn merge_cell(cell: &mut HistogramValue, fragment: HistogramValue) ->
     }
 }
 
-/// Merges what stays within [`CELL_BINS_MAX`]. How coarse a cell becomes depends on all its bins alone: those of some of
-/// its fragments are never more, at any scale.
+/// Merges what stays within [`CELL_BINS_MAX`]. How coarse a cell becomes depends on all its bins alone: those of some
+/// of its fragments are never more, at any scale.
 fn merge_within<C: Count>(cell: &mut Histogram<C>, fragment: &Histogram<C>) -> bool {
     let fits = |bins: &Bins<C>, more: &Bins<C>| {
         bins.len() + more.len() <= CELL_BINS_MAX || bins.len() + added(bins, more) <= CELL_BINS_MAX

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use crate::time_tests::{EPOCH_MS, Rig, cell, def, options, sums, within};
 
-/// What is sent of one of the series of these tests: start and time in seconds, and a small number that is the value, or says
-/// how often which value is in a histogram.
+/// What is sent of one of the series of these tests: start and time in seconds, and a small number that is the value,
+/// or says how often which value is in a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SentPoint {
     series: usize,
@@ -51,7 +51,8 @@ impl SentPoint {
     }
 }
 
-/// Few values, starts and times, so that the same comes again and again; and a long run, so that parts and chunks are full.
+/// Few values, starts and times, so that the same comes again and again; and a long run, so that parts and chunks are
+/// full.
 fn any_sent() -> impl Strategy<Value = Vec<SentPoint>> {
     let one = (0..4_usize, prop_oneof![Just(None), Just(Some(10)), Just(Some(5))], 1..14_i64, 1..4_u8);
     let one = one.prop_map(|(series, length, place, value)| {

@@ -24,8 +24,8 @@ use crate::{Error, Manifest};
 pub(crate) const RETENTION_CLOCK_FILE: &str = "RETENTION";
 const MAGIC: [u8; 8] = *b"OGIVERTN";
 
-/// 2: for each hour that passes the clock may be an hour ahead of it by itself. A downtime of a day is caught up with in a day, and a clock
-/// that is set forward by mistake drops an hour more for each hour that nobody sees it.
+/// 2: for each hour that passes the clock may be an hour ahead of it by itself. A downtime of a day is caught up with
+/// in a day, and a clock that is set forward by mistake drops an hour more for each hour that nobody sees it.
 const ALONE_FACTOR: i64 = 2;
 
 /// Two sources must bring data of a time: one sender alone may have a wrong clock too.
@@ -155,7 +155,8 @@ fn encode(at: WallMs) -> Vec<u8> {
     frame(MAGIC, &body)
 }
 
-/// Looks at every copy of the file of `directory`, which nobody writes meanwhile, and heals what is bad in one from another.
+/// Looks at every copy of the file of `directory`, which nobody writes meanwhile, and heals what is bad in one from
+/// another.
 pub(crate) fn scrub(disk: &dyn Disk, directory: &Path) -> Result<Vec<Finding>, Error> {
     let file = match disk.open_read(&directory.join(RETENTION_CLOCK_FILE)) {
         Err(DiskError::NotFound { .. }) => return Ok(Vec::new()),

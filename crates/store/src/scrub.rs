@@ -85,7 +85,8 @@ impl<'a> Scrubber<'a> {
         for one in snapshots {
             let before = self.done.clone();
             let looked = self.snapshot(&directory, &one);
-            // One that was removed meanwhile has nothing left that could be bad, and neither has one that was made anew in its place.
+            // One that was removed meanwhile has nothing left that could be bad, and neither has one that was made anew
+            // in its place.
             let is_there = snapshot::read(self.disk, &directory, &one.name).is_ok_and(|now| now == one);
             if !is_there && (looked.is_err() || self.done.found > before.found) {
                 let bytes = self.done.bytes;

@@ -164,9 +164,9 @@ fn a_block_whose_series_cannot_be_read_hides_them_and_is_counted() {
     assert_eq!(submit(&store, batch(2, &[gauge("a")], &[], 1.0)), accepted(1));
 }
 
-/// A start reads the series of the last hour alone. One that was silent for longer may come back as something else: then
-/// nothing of either is lost, an answer that holds both says so until compaction has made one block of them, and that is counted.
-/// Of another kind it is another series in any case.
+/// A start reads the series of the last hour alone. One that was silent for longer may come back as something else:
+/// then nothing of either is lost, an answer that holds both says so until compaction has made one block of them, and
+/// that is counted. Of another kind it is another series in any case.
 #[test]
 fn a_series_that_was_silent_for_an_hour_may_come_back_as_something_else_and_answers_say_so() {
     let disk = SimulatedDisk::new(1);
@@ -301,8 +301,8 @@ fn series_that_fill_the_memory_fold() {
     assert_eq!(submit(&store, batch(99, &[], &[id("m0")], 1.0)), accepted(1), "known ones go on");
 }
 
-/// Blocks were merged in the order of their making: one between two others cost a merge of every row. Now alike parts that are apart in
-/// time are read one behind the other, and the answer is the same.
+/// Blocks were merged in the order of their making: one between two others cost a merge of every row. Now alike parts
+/// that are apart in time are read one behind the other, and the answer is the same.
 #[test]
 fn blocks_in_another_order_than_that_of_time_give_one_series_in_order() {
     const HOUR: u64 = 3600;
@@ -326,7 +326,8 @@ fn blocks_in_another_order_than_that_of_time_give_one_series_in_order() {
     }
 }
 
-/// What matches is counted as it is found, in blocks and heads together: too much is refused, and who no longer waits is not served on.
+/// What matches is counted as it is found, in blocks and heads together: too much is refused, and who no longer waits
+/// is not served on.
 #[test]
 fn opening_a_selection_ends_at_its_limit_and_with_its_caller() {
     let store = open_with(&SimulatedDisk::new(1), options());

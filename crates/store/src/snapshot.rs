@@ -28,8 +28,8 @@ const SNAPSHOT_MAGIC: [u8; 8] = *b"OGIVESNP";
 const ROLLBACK_MAGIC: [u8; 8] = *b"OGIVERBK";
 /// 100 bytes of a name: a date, a version and a word.
 const NAME_BYTES_MAX: usize = 100;
-/// A segment of at most its header holds no record and may still be written: it is copied, never linked. Its header voids what
-/// a failed fsync may have left before it.
+/// A segment of at most its header holds no record and may still be written: it is copied, never linked. Its header
+/// voids what a failed fsync may have left before it.
 const SEGMENT_EMPTY_BYTES: u64 = 64;
 
 /// What is known of a snapshot.
@@ -258,8 +258,8 @@ pub(crate) fn need(disk: &dyn Disk, directory: &Path, name: &str) -> Result<Snap
     }
 }
 
-/// Makes `target`, an empty directory, a store of its own with what the snapshot `name` holds: by links where it is in the same
-/// file system as one of `sources` (the store's directory on each of its disks), else by copies.
+/// Makes `target`, an empty directory, a store of its own with what the snapshot `name` holds: by links where it is in
+/// the same file system as one of `sources` (the store's directory on each of its disks), else by copies.
 ///
 /// # Errors
 /// [`Error::Refused`], or the disk's; then the directory is not taken for a store.
@@ -315,12 +315,13 @@ fn copy_bytes(disk: &dyn Disk, path: &Path, copy: &mut dyn ogive_journal::DiskFi
     }
 }
 
-/// Makes the directory, which nobody has open, what it was at the snapshot `name`; what it was now becomes the snapshot `kept`. With
-/// `keep_deletions` what was deleted since stays so: the next start deletes it again before anything can be read.
+/// Makes the directory, which nobody has open, what it was at the snapshot `name`; what it was now becomes the snapshot
+/// `kept`. With `keep_deletions` what was deleted since stays so: the next start deletes it again before anything can
+/// be read.
 ///
 /// # Errors
-/// [`Error::Refused`], also when not all deletions are known; [`Error::TooManyDeletions`]; [`Error::Corrupt`], or the disk's: then it is as
-/// it was, or the next start finishes it.
+/// [`Error::Refused`], also when not all deletions are known; [`Error::TooManyDeletions`]; [`Error::Corrupt`], or the
+/// disk's: then it is as it was, or the next start finishes it.
 pub fn rollback(
     disk: &dyn Disk,
     directory: &Path,

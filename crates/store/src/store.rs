@@ -218,8 +218,8 @@ impl Store {
         done.recv().unwrap_or(Ok(Vec::new()))
     }
 
-    /// As [`Store::flush`], and leaves no journal of what is written: for the end, so that the next start replays nothing and
-    /// the disk holds nothing twice.
+    /// As [`Store::flush`], and leaves no journal of what is written: for the end, so that the next start replays
+    /// nothing and the disk holds nothing twice.
     ///
     /// # Errors
     /// As [`Store::flush`].
@@ -229,9 +229,10 @@ impl Store {
         self.flush()
     }
 
-    /// Deletes the samples of `tenant` in `range` of the series that all matchers of one of `selectors` accept: those that were
-    /// acknowledged before this was called. Durable and in force when it returns; what arrives later for the same times
-    /// stays. The bytes go as the maintenance thread writes the blocks anew: [`Store::settle`] waits for that.
+    /// Deletes the samples of `tenant` in `range` of the series that all matchers of one of `selectors` accept: those
+    /// that were acknowledged before this was called. Durable and in force when it returns; what arrives later for the
+    /// same times stays. The bytes go as the maintenance thread writes the blocks anew: [`Store::settle`] waits for
+    /// that.
     ///
     /// # Errors
     /// The disk's, [`Error::Refused`] or [`Error::TooManyDeletions`]; then nothing is deleted.
@@ -270,8 +271,8 @@ impl Store {
         snapshot::holding(self.ledger.disk(), self.ledger.directory(), DeletionScope { tenant, selectors, range })
     }
 
-    /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back: what [`Store::delete`]
-    /// deletes of `scope`.
+    /// Notes in the snapshots `names` that `what` was deleted after they were made, for whoever brings one back: what
+    /// [`Store::delete`] deletes of `scope`.
     ///
     /// # Errors
     /// The disk's.
@@ -355,8 +356,8 @@ impl Store {
         snapshot::list(self.ledger.disk(), self.ledger.directory())
     }
 
-    /// Looks at every stored byte and heals what another copy has right. Records of the journal that are bad in every copy
-    /// are in memory, which is written as blocks then; what stays bad is noted until somebody acknowledges it.
+    /// Looks at every stored byte and heals what another copy has right. Records of the journal that are bad in every
+    /// copy are in memory, which is written as blocks then; what stays bad is noted until somebody acknowledges it.
     ///
     /// # Errors
     /// What the disk or `pace` says.
@@ -439,7 +440,8 @@ impl Store {
         self.shards.len()
     }
 
-    /// From now on the followers, one for each shard, hear of the samples of what is watched; those from before hear of nothing more.
+    /// From now on the followers, one for each shard, hear of the samples of what is watched; those from before hear of
+    /// nothing more.
     pub fn follow(&self, audience: Audience, mut followers: impl FnMut() -> Box<dyn Follower>) {
         self.tell_shards(audience, || Follow::Begin(followers()));
     }

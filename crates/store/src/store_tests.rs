@@ -260,8 +260,9 @@ fn a_batch_that_is_sent_twice_at_once_counts_once() {
     assert_eq!(store.status().head_samples, 1);
 }
 
-/// Whoever knew the source of another tenant's sender could use its numbers first: what the sender brought then was answered as
-/// a duplicate and never stored. Each tenant has numbers of its own now: in one group, later, after a crash and after a clean end.
+/// Whoever knew the source of another tenant's sender could use its numbers first: what the sender brought then was
+/// answered as a duplicate and never stored. Each tenant has numbers of its own now: in one group, later, after a crash
+/// and after a clean end.
 #[test]
 fn numbers_of_one_tenant_suppress_nothing_of_another() {
     let disk = SimulatedDisk::new(1);

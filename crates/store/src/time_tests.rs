@@ -371,8 +371,8 @@ fn what_is_too_old_goes_is_refused_and_stays_gone() {
     assert_eq!(rig.all()[0].floats.values, [400.0, 599.0]);
 }
 
-/// Second-fine numbers were kept for two hours, and with them went logs, the records of gaps and the audit. Texts now go in a time of
-/// their own: logs when all data or they are named, gaps and audit only when they are named.
+/// Second-fine numbers were kept for two hours, and with them went logs, the records of gaps and the audit. Texts now
+/// go in a time of their own: logs when all data or they are named, gaps and audit only when they are named.
 #[test]
 fn texts_stay_for_a_time_of_their_own() {
     let mut rig = Rig::new(600, Options { retention: keep(None, &[(0, 300)], None), ..options() });
@@ -603,9 +603,9 @@ fn a_deletion_holds_at_once_and_later_data_stays() {
     assert_eq!((rolled[0].floats.aggregates[0].count, rolled[0].floats.aggregates[0].sum), (2, 65.0));
 }
 
-/// Late data in every flush read all samples of its window again each time. Now a rollup is made again at once and then rests;
-/// and while one of ten seconds rests, the one of a minute that is made of it does not pass for whole, nor does one that
-/// compaction makes of its neighbours.
+/// Late data in every flush read all samples of its window again each time. Now a rollup is made again at once and then
+/// rests; and while one of ten seconds rests, the one of a minute that is made of it does not pass for whole, nor does
+/// one that compaction makes of its neighbours.
 #[test]
 fn late_data_of_many_flushes_makes_a_rollup_again_once_an_hour() {
     let mut rig = Rig::new(40_000, options());
@@ -638,8 +638,8 @@ fn late_data_of_many_flushes_makes_a_rollup_again_once_an_hour() {
     check(&rig, 431);
 }
 
-/// The power goes at each change of the disk in turn, while blocks are compacted, rolled up, dropped and cleaned: what was
-/// acknowledged and not deleted or too old is there once, whatever step was cut.
+/// The power goes at each change of the disk in turn, while blocks are compacted, rolled up, dropped and cleaned: what
+/// was acknowledged and not deleted or too old is there once, whatever step was cut.
 #[test]
 fn the_power_may_go_at_each_step_of_the_keeper() {
     let deleted = [vec![Matcher::new("__name__", MatchOp::Equal, "gone").unwrap()]];
@@ -754,8 +754,8 @@ fn texts_of_a_compacted_day_are_packed_hard_and_a_few_do_not_rewrite_much_else()
     assert_eq!(ids(&rig), before);
 }
 
-/// A restart forgets which scheme a series had, so fragments of a cell may meet in blocks that do not merge: one of them was
-/// missing from every answer, and nobody was notified.
+/// A restart forgets which scheme a series had, so fragments of a cell may meet in blocks that do not merge: one of
+/// them was missing from every answer, and nobody was notified.
 #[test]
 fn fragments_whose_schemes_do_not_merge_are_reported_and_counted() {
     let mut rig = Rig::new(0, Options { rollups: Vec::new(), compact_blocks: 8, ..options() });

@@ -142,8 +142,9 @@ fn two_faults(seed: u64) -> (u64, Scrubbed) {
     (flips, scrubbed)
 }
 
-/// A trailer has no checksum of its own. The flipped one of the first copy was believed, so the footers of both looked bad, and
-/// the second copy's good trailer was not asked. Now a trailer is believed with a footer that fits it, of the same copy.
+/// A trailer has no checksum of its own. The flipped one of the first copy was believed, so the footers of both looked
+/// bad, and the second copy's good trailer was not asked. Now a trailer is believed with a footer that fits it, of the
+/// same copy.
 #[test]
 fn a_store_that_once_was_not_healed() {
     two_faults(77);
@@ -323,7 +324,8 @@ fn snapshots_that_hold_what_is_deleted_are_named() {
     assert!(!holding("f", TimeRange::ALL).contains(&"clean".to_owned()));
 }
 
-/// A snapshot was removed while a scrub looked at it, and the scrub counted an error, or ended with one, at whatever file it stood.
+/// A snapshot was removed while a scrub looked at it, and the scrub counted an error, or ended with one, at whatever
+/// file it stood.
 #[test]
 fn a_snapshot_that_goes_under_a_scrub_is_no_finding() {
     let mut ended = 0;
@@ -374,8 +376,8 @@ fn a_scrub_looks_at_what_was_acknowledged_since_the_start() {
     assert_eq!((held(&store), store.findings()), ((0..20).collect(), Vec::new()));
 }
 
-/// A byte of the manifest went bad while the store ran: the scrub did not see it, and no start was possible, although the
-/// store had the truth in memory. Now both files are compared with it.
+/// A byte of the manifest went bad while the store ran: the scrub did not see it, and no start was possible, although
+/// the store had the truth in memory. Now both files are compared with it.
 #[test]
 fn a_scrub_writes_the_manifest_that_the_store_has_in_memory() {
     let disk = SimulatedDisk::new(1);
@@ -415,8 +417,8 @@ fn warnings(store: &Store, start_s: i64, end_s: i64) -> Vec<String> {
     reported
 }
 
-/// Of thirty acknowledged records one was lost to a bad byte: 29 samples were the answer, without a word, and after the next
-/// restart nobody knew of it. Now it is known until somebody acknowledges it, and answers say so.
+/// Of thirty acknowledged records one was lost to a bad byte: 29 samples were the answer, without a word, and after the
+/// next restart nobody knew of it. Now it is known until somebody acknowledges it, and answers say so.
 #[test]
 fn a_lost_record_is_reported_by_answers_until_somebody_acknowledges_it() {
     for (lost, from_end) in [(15, None), (29, Some(20))] {
@@ -476,7 +478,8 @@ fn what_a_scrub_cannot_heal_is_known_until_somebody_acknowledges_it() {
     assert_eq!(open(Arc::new(disk), "/s").findings(), found);
 }
 
-/// A rollback brought back what had been deleted on purpose since its snapshot, from blocks and from the snapshot's journal.
+/// A rollback brought back what had been deleted on purpose since its snapshot, from blocks and from the snapshot's
+/// journal.
 #[test]
 fn a_rollback_keeps_deletions_wherever_the_power_goes() {
     let tenant = ogive_model::Tenant::default();
@@ -687,7 +690,8 @@ fn large(n: u64, l: &str) -> Batch {
     Batch { source: SourceId(5), sequence: n, series: vec![Ok(series)], samples: vec![Ok(sample)], ..Batch::default() }
 }
 
-/// A full disk took the deletion, but its samples stayed in the blocks: to write a block without them needs room before it gives any.
+/// A full disk took the deletion, but its samples stayed in the blocks: to write a block without them needs room before
+/// it gives any.
 #[test]
 fn a_full_disk_carries_a_deletion_out() {
     let disk = SimulatedDisk::new(1);
@@ -760,7 +764,8 @@ fn stored_in_a_block(kind: Kind, series: usize, samples: usize) -> (usize, usize
     (found.len(), found.iter().map(|one| crate::codec::chunk::sample_times(one).len()).sum())
 }
 
-/// A limit that only the reader of the bytes knew kept a store from starting: each is met and passed by one, and reopened.
+/// A limit that only the reader of the bytes knew kept a store from starting: each is met and passed by one, and
+/// reopened.
 #[test]
 fn chunks_and_postings_are_read_again_at_their_limits_and_one_above() {
     use crate::codec::{chunk, histograms};

@@ -78,8 +78,8 @@ impl Manifest {
         all
     }
 
-    /// Whether reading a rollup, of which a cell costs as much as `cell_cost` samples, is cheaper than reading what it was
-    /// made of; true when part of that is gone.
+    /// Whether reading a rollup, of which a cell costs as much as `cell_cost` samples, is cheaper than reading what it
+    /// was made of; true when part of that is gone.
     fn saves(&self, rollup: &BlockMeta, cell_cost: u64) -> bool {
         debug_assert!(rollup.resolution_ms > 0, "samples as they came are no rollup: {rollup:?}");
         if self.horizon(&rollup.tenant, 0) > rollup.window.range().start {
@@ -143,8 +143,8 @@ impl View {
         Ok(())
     }
 
-    /// Which blocks answer for which time and for which series of a selection: in the order in which their answers merge. `held` returns
-    /// whether the heads have numbers or histograms of a time.
+    /// Which blocks answer for which time and for which series of a selection: in the order in which their answers
+    /// merge. `held` returns whether the heads have numbers or histograms of a time.
     pub(crate) fn groups(
         &self,
         tenant: &Tenant,
@@ -205,7 +205,8 @@ impl View {
         self.plan(tenant, range, |_| false)
     }
 
-    /// Cuts `range` into pieces, ascending: the coarsest rollup of which a block is `usable`, else the finest that is there.
+    /// Cuts `range` into pieces, ascending: the coarsest rollup of which a block is `usable`, else the finest that is
+    /// there.
     fn plan(&self, tenant: &Tenant, range: TimeRange, usable: impl Fn(&BlockMeta) -> bool) -> Vec<Piece> {
         let manifest = &*self.manifest;
         let resolutions = manifest.resolutions(tenant);

@@ -66,8 +66,8 @@ impl Window {
     }
 }
 
-/// How many times the shortest window each longer one is: 2 h, 8 h, a day, 4 days, 16 days. Each step is three or four of
-/// the one before, so that a sample is written again at most once a step.
+/// How many times the shortest window each longer one is: 2 h, 8 h, a day, 4 days, 16 days. Each step is three or four
+/// of the one before, so that a sample is written again at most once a step.
 pub const STEPS: [i64; 5] = [1, 4, 12, 48, 192];
 /// A series climbs at most this many steps: from 2 h to a day, which is 86,400 cells of 1 s in one block.
 const CLIMB: usize = 2;

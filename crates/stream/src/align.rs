@@ -172,8 +172,8 @@ pub fn numbers(
     out.into_iter().map(|(end, all)| (end, all.get(function))).collect()
 }
 
-/// The cells of a series of histograms, by their end in milliseconds, and how many of them lack a part whose bins do not
-/// fit.
+/// The cells of a series of histograms, by their end in milliseconds, and how many of them lack a part whose bins do
+/// not fit.
 #[must_use]
 pub fn histograms(
     column: &HistogramColumn,

@@ -28,8 +28,8 @@ const OVERFLOW_NAME: &str = "ogive_overflow";
 /// How many names a series may be known by: the same tags in another order are another name.
 const ALIASES_PER_SERIES: usize = 4;
 
-/// The fraction of a weight that was not counted is kept for the next value; this much below a whole number counts as one, because 1 / rate
-/// is rounded.
+/// The fraction of a weight that was not counted is kept for the next value; this much below a whole number counts as
+/// one, because 1 / rate is rounded.
 const WEIGHT_SLACK: f64 = 1e-6;
 
 /// The limits of a quantizer.
@@ -46,9 +46,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 100,000 series of some 600 bytes with their open histograms are 60 MB; a million members of 16 bytes are 16 MB; 300,000 cells
-    /// of some 300 bytes are 90 MB, three seconds of every series. An hour without a measurement is longer than the
-    /// usual intervals of flushing senders.
+    /// 100,000 series of some 600 bytes with their open histograms are 60 MB; a million members of 16 bytes are 16 MB;
+    /// 300,000 cells of some 300 bytes are 90 MB, three seconds of every series. An hour without a measurement is
+    /// longer than the usual intervals of flushing senders.
     fn default() -> Self {
         Self { series: 100_000, members: 1_000_000, cells: 300_000, idle_seconds: 3_600 }
     }

@@ -1,7 +1,7 @@
 //! Durations as people write them.
 //!
-//! Format: that of Prometheus, whole numbers with the units y w d h m s ms in falling order, each at most once; a year is 365
-//! days. On the command line also one number with a fraction and one unit: `1.5ms`.
+//! Format: that of Prometheus, whole numbers with the units y w d h m s ms in falling order, each at most once; a year
+//! is 365 days. On the command line also one number with a fraction and one unit: `1.5ms`.
 
 use std::time::Duration;
 
@@ -73,7 +73,8 @@ pub fn seconds_or_units_ms(text: &str) -> Option<i64> {
     }
 }
 
-/// Seconds of one number that may have a fraction, with a unit from ns to d or without: `1.5ms`, `15m`, `3`. From 0 to `most`.
+/// Seconds of one number that may have a fraction, with a unit from ns to d or without: `1.5ms`, `15m`, `3`. From 0 to
+/// `most`.
 #[must_use]
 pub fn parse_decimal(text: &str, most: f64) -> Option<Duration> {
     let is_number = |rest: &str| rest.parse::<f64>().is_ok();

@@ -1,6 +1,7 @@
 //! Instants as people write them on a command line: beside Unix seconds and RFC 3339 those that are relative to now.
 //!
-//! Format: `now`, `now-7d`, `now+5m`, `-1h`, with durations as in [`crate::duration`], or what [`crate::calendar::instant_ms`] reads.
+//! Format: `now`, `now-7d`, `now+5m`, `-1h`, with durations as in [`crate::duration`], or what
+//! [`crate::calendar::instant_ms`] reads.
 
 use crate::calendar::instant_ms;
 use crate::duration;

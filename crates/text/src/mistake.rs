@@ -70,7 +70,8 @@ pub enum Step<'a> {
     Index(usize),
 }
 
-/// The byte at which the key or element begins that `path` leads to; if it is missing, the last existing one on the way to it.
+/// The byte at which the key or element begins that `path` leads to; if it is missing, the last existing one on the way
+/// to it.
 #[must_use]
 pub fn offset(text: &str, path: &[Step<'_>]) -> usize {
     let Ok(table) = DeTable::parse(text) else { return 0 };
@@ -110,7 +111,8 @@ pub fn file_text(read: fn(&Path) -> std::io::Result<Vec<u8>>, path: &Path, bytes
     String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
-/// Every key of a valid TOML text with its value, by name. A table in a list is identified by its `name`, if it has one.
+/// Every key of a valid TOML text with its value, by name. A table in a list is identified by its `name`, if it has
+/// one.
 #[must_use]
 pub fn flat(text: &str) -> Vec<(String, String)> {
     fn put(name: String, value: &toml::Value, out: &mut Vec<(String, String)>) {

@@ -1,7 +1,7 @@
 //! The name that was probably meant.
 
-/// The one of `known` that is most similar to `name`, if it is similar enough: letters inserted, dropped, changed or swapped with their
-/// neighbour, at most a third of the name.
+/// The one of `known` that is most similar to `name`, if it is similar enough: letters inserted, dropped, changed or
+/// swapped with their neighbour, at most a third of the name.
 pub fn nearest<'k>(known: impl IntoIterator<Item = &'k str>, name: &str) -> Option<&'k str> {
     let near = known.into_iter().map(|known| (strsim::osa_distance(known, name), known));
     // A third of the letters: a slip or two, also in a short name.

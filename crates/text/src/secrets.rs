@@ -1,7 +1,8 @@
 //! Values of options without what is secret in them, for whoever shows how a process was started.
 
-/// `value` of the option `name` as it may be shown: not at all if the name indicates a secret; a URL without user, password and query, and
-/// for webhooks without its path, which is often the secret. A check of HTTPTrap is shown without its secret.
+/// `value` of the option `name` as it may be shown: not at all if the name indicates a secret; a URL without user,
+/// password and query, and for webhooks without its path, which is often the secret. A check of HTTPTrap is shown
+/// without its secret.
 #[must_use]
 pub fn without_secrets(name: &str, value: &str) -> String {
     let is_secret = ["password", "secret", "token", "credential", "key"].iter().any(|word| name.contains(word));

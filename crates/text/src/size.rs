@@ -1,6 +1,6 @@
 //! Numbers of bytes as people write them.
 
-/// Bytes with an optional unit, with or without B and `/s`: k, M, G, T mean powers of 1000, Ki, Mi, Gi, Ti powers of 1024.
+/// Bytes with an optional unit, with or without B and `/s`: k, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024.
 ///
 /// # Errors
 /// A sentence for the command line when the text is not a number of bytes, or above `u64::MAX`.

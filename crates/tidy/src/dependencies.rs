@@ -190,7 +190,8 @@ const FENCED: &[(&str, &[&str])] = &[
             "ogive-storage",
             "ogive-observe",
             "ogive-alerting",
-            // lettre without its feature of that name: `cargo metadata` lists tokio, `cargo tree -p ogive-notify` does not.
+            // lettre without its feature of that name: `cargo metadata` lists tokio, `cargo tree -p ogive-notify` does
+            // not.
             "ogive-notify",
             "ogive-door",
             "ogive-fleet",

@@ -1,9 +1,10 @@
-//! Limits that a decoder knows and its encoder does not: what is written beyond one is refused when it is read again, which can be a start that
-//! fails.
+//! Limits that a decoder knows and its encoder does not: what is written beyond one is refused when it is read again,
+//! which can be a start that fails.
 //!
-//! A decoder is a function whose name begins with `decode` or `read`, an encoder one whose name begins with `encode` or `write`. They belong
-//! together when they stand in one file, or in two of one directory that are called so (`decode.rs` and `encode.rs`, `reader.rs` and
-//! `writer.rs`). A constant counts as named when the function names it, or a function of the same file that it calls.
+//! A decoder is a function whose name begins with `decode` or `read`, an encoder one whose name begins with `encode` or
+//! `write`. They belong together when they stand in one file, or in two of one directory that are called so
+//! (`decode.rs` and `encode.rs`, `reader.rs` and `writer.rs`). A constant counts as named when the function names it,
+//! or a function of the same file that it calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::dependencies::{is_ours, list, text};
 
-/// Licences that ask for no more than their text beside the binary, and MPL-2.0, which asks for changes of its own files.
+/// Licences that ask for no more than their text beside the binary, and MPL-2.0, which asks for changes of its own
+/// files.
 const LICENCES: &[&str] = &[
     "0BSD",
     "Apache-2.0",

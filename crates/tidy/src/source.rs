@@ -35,8 +35,8 @@ const FENCED_CALLS: &[(&[&str], &[&str], &str)] = &[
     (&["File", "create"], &["crates/journal/src/disk"], "files are reached through the Disk trait"),
 ];
 
-/// Where numbers may be predictable: pauses, the choice of an address, what fills the reserve, simulated disks, and what
-/// only tests use.
+/// Where numbers may be predictable: pauses, the choice of an address, what fills the reserve, simulated disks, and
+/// what only tests use.
 const PREDICTABLE: &[&str] = &[
     "crates/broker/src/endpoints.rs",
     "crates/export/src/backoff.rs",
@@ -51,8 +51,8 @@ const PREDICTABLE: &[&str] = &[
     "crates/store/src/upkeep_tests.rs",
 ];
 
-/// Where a line may be printed to standard error as it is: commands that a person runs, and the exporter, which lives in programs
-/// of others and must not choose their logging.
+/// Where a line may be printed to standard error as it is: commands that a person runs, and the exporter, which lives
+/// in programs of others and must not choose their logging.
 const MAY_PRINT: &[&str] =
     &["crates/ogive/src/cli/", "crates/export/src/exporter.rs", "crates/store/src/crash_tests/", "examples/"];
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The files of `tests/` in the crate at `directory` that are neither a module of `tests/main.rs` nor a program of their own, for
-/// crates whose manifest says `autotests = false`.
+/// The files of `tests/` in the crate at `directory` that are neither a module of `tests/main.rs` nor a program of
+/// their own, for crates whose manifest says `autotests = false`.
 ///
 /// # Panics
 /// When the manifest or the folder cannot be read.

@@ -1,7 +1,9 @@
-//! How many CPU-seconds does a capture cost, from memory, beside tshark on the same file, and what do all protocols cost beside HTTP alone?
+//! How many CPU-seconds does a capture cost, from memory, beside tshark on the same file, and what do all protocols
+//! cost beside HTTP alone?
 //!
-//! `cargo bench -p ogive-wire --bench parse`: wrk's requests to nginx on loopback, captured by tcpdump at the start. With `-- FILE` it reads
-//! that capture instead, and with `-- FILE 40` so many times over from as many clients' addresses (Ethernet and IPv4).
+//! `cargo bench -p ogive-wire --bench parse`: wrk's requests to nginx on loopback, captured by tcpdump at the start.
+//! With `-- FILE` it reads that capture instead, and with `-- FILE 40` so many times over from as many clients'
+//! addresses (Ethernet and IPv4).
 //!
 //! Both sides run interleaved; CPU time is the scheduler's count for this thread, and for tshark that of the child.
 

@@ -1,15 +1,18 @@
 //! One connection's two byte streams, fed in order to its protocol's decoder.
 //!
-//! Feed it causally: a segment that acknowledges bytes of the other side after those bytes (or the hole where they were).
+//! Feed it causally: a segment that acknowledges bytes of the other side after those bytes (or the hole where they
+//! were).
 //!
-//! After a hole that no message's length covers, pairing in order is lost on both sides, and what is open is discarded. It begins again
-//! at a client's segment that (1) starts where a message may start, (2) acknowledges all that the server has sent, and (3) follows bytes
-//! that the server sent since the hole: whoever does not pipeline has then had every answer, and the answer to this request begins
-//! exactly at the acknowledged byte. Whether the client pipelines after all shows as an answer too many; so what follows is held
-//! back until a further request finds nothing open, or the connection closes with nothing open. A client that keeps `n` requests in
-//! flight, and sends one for each answer, shows no answer too many: with `k` of them unseen, `n - k` seem to be open. So as many have
-//! to be open at once as there were before the loss. Of a connection seen from its middle that number is not known: what it holds is
-//! certain once a hidden pipeline is refuted ([`ShiftTest`]), or when the client took its leave, and the server closed owing nothing.
+//! After a hole that no message's length covers, pairing in order is lost on both sides, and what is open is discarded.
+//! It begins again at a client's segment that (1) starts where a message may start, (2) acknowledges all that the
+//! server has sent, and (3) follows bytes that the server sent since the hole: whoever does not pipeline has then had
+//! every answer, and the answer to this request begins exactly at the acknowledged byte. Whether the client pipelines
+//! after all shows as an answer too many; so what follows is held back until a further request finds nothing open, or
+//! the connection closes with nothing open. A client that keeps `n` requests in flight, and sends one for each answer,
+//! shows no answer too many: with `k` of them unseen, `n - k` seem to be open. So as many have to be open at once as
+//! there were before the loss. Of a connection seen from its middle that number is not known: what it holds is certain
+//! once a hidden pipeline is refuted ([`ShiftTest`]), or when the client took its leave, and the server closed owing
+//! nothing.
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::{Exchange, Exchanges, Key, Reason, RequestOutcome, Sink, Unanswered};
@@ -98,7 +101,8 @@ impl Direction {
     }
 }
 
-/// How often a client has to send with nothing open before its depth counts as known: a client that pipelines steadily does so once.
+/// How often a client has to send with nothing open before its depth counts as known: a client that pipelines steadily
+/// does so once.
 const TURNS: u8 = 3;
 
 /// How many exchanges were open at once.
@@ -176,8 +180,8 @@ impl Connection {
         self
     }
 
-    /// Nothing from the server was seen yet, so the first bytes of the client may continue a request. Where the first request is not reported
-    /// anyway, that does no harm.
+    /// Nothing from the server was seen yet, so the first bytes of the client may continue a request. Where the first
+    /// request is not reported anyway, that does no harm.
     pub fn wait_for_server(&mut self) {
         if self.decoder.begins_whole() {
             self.server_at_loss = Some(0);
@@ -470,8 +474,8 @@ impl Connection {
         self.depth.uncertain = 0;
     }
 
-    /// A client that sends again with nothing open, after receiving all that the server sent, does not pipeline, or has as many open at once
-    /// as ever: held exchanges are certain.
+    /// A client that sends again with nothing open, after receiving all that the server sent, does not pipeline, or has
+    /// as many open at once as ever: held exchanges are certain.
     fn confirm(&mut self, acked: Option<u64>, at: Nanos) {
         let is_known = !self.is_uncertain && !self.sides.iter().any(|side| side.is_lost);
         if self.depth.turns < TURNS && is_known && self.exchanges.is_empty() {

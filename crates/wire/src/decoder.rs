@@ -46,7 +46,8 @@ pub enum Step {
     UntilClose,
     /// These bytes are not valid for the protocol at this position.
     Lost,
-    /// From here on neither side can be read: encrypted, compressed or another protocol. Open exchanges stay open until the connection ends.
+    /// From here on neither side can be read: encrypted, compressed or another protocol. Open exchanges stay open until
+    /// the connection ends.
     Opaque,
 }
 
@@ -95,27 +96,29 @@ pub trait Decoder: Send {
     /// Processes the unread bytes of `side`, from where the last step ended.
     fn step(&mut self, side: Side, view: &[u8], cx: &mut Context<'_>) -> Step;
 
-    /// `side` sends no more: ends a message that lasts until then. `clean` is false when bytes are missing before the end.
+    /// `side` sends no more: ends a message that lasts until then. `clean` is false when bytes are missing before the
+    /// end.
     fn closed(&mut self, side: Side, clean: bool, cx: &mut Context<'_>) {
         let _ = (side, clean, cx);
     }
 
-    /// Bytes of `side` that were not skipped are missing: forget what was partially read on it. With [`Pairing::Order`] it is called for both sides.
-    /// It is also called for both sides of a connection that is seen from its middle. With [`Pairing::Id`] drop from the table (`cx.exchanges.discard`) what was being filled on this side.
+    /// Bytes of `side` that were not skipped are missing: forget what was partially read on it. With [`Pairing::Order`]
+    /// it is called for both sides. It is also called for both sides of a connection that is seen from its middle. With
+    /// [`Pairing::Id`] drop from the table (`cx.exchanges.discard`) what was being filled on this side.
     fn lost(&mut self, side: Side, exchanges: &mut Exchanges);
 
-    /// Whether `bytes`, the start of a segment after a gap or in the middle of a connection, begin a message of `side`. Be strict:
-    /// a wrong yes may pair wrongly.
+    /// Whether `bytes`, the start of a segment after a gap or in the middle of a connection, begin a message of `side`.
+    /// Be strict: a wrong yes may pair wrongly.
     fn begins(&self, side: Side, bytes: &[u8]) -> bool;
 
-    /// Whether a segment that begins a message after a loss also begins a request. If not, the first request after a loss is not reported:
-    /// it may have begun earlier (PostgreSQL's Flush may precede a query).
+    /// Whether a segment that begins a message after a loss also begins a request. If not, the first request after a
+    /// loss is not reported: it may have begun earlier (PostgreSQL's Flush may precede a query).
     fn begins_whole(&self) -> bool {
         true
     }
 
-    /// Whether the client has sent a message that ends the connection once everything before it is answered (PostgreSQL's Terminate): when the
-    /// server has closed after it, nothing is owed.
+    /// Whether the client has sent a message that ends the connection once everything before it is answered
+    /// (PostgreSQL's Terminate): when the server has closed after it, nothing is owed.
     fn said_goodbye(&self) -> bool {
         false
     }

@@ -1,14 +1,15 @@
 //! The open exchanges of a connection, and what becomes of them.
 //!
-//! Conservation: every exchange that was opened is reported exactly once, as answered, unanswered or discarded, or is still open.
+//! Conservation: every exchange that was opened is reported exactly once, as answered, unanswered or discarded, or is
+//! still open.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use crate::span::{Nanos, Span};
 
-/// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond real clients; one more drops the oldest as
-/// [`Reason::Limit`].
+/// Exchanges open at once on one connection. A pipeline of 16,384 requests is far beyond real clients; one more drops
+/// the oldest as [`Reason::Limit`].
 pub const MAX_OPEN: usize = 16_384;
 
 /// Exchanges held back on a connection until it is certain that they pair rightly: see [`crate::Connection`].
@@ -17,7 +18,8 @@ const MAX_HELD: usize = 1_024;
 /// Exchanges held back on all connections of a thread: some 400 bytes each, 26 MB.
 const MAX_HELD_IN_ALL: usize = 65_536;
 
-/// Responses in order that wait this long behind another are blocked by it: 50 ms is far longer than a pipeline itself takes.
+/// Responses in order that wait this long behind another are blocked by it: 50 ms is far longer than a pipeline itself
+/// takes.
 pub const STALL: Nanos = 50_000_000;
 
 /// How the response will be found.
@@ -111,7 +113,8 @@ pub struct Exchange {
     pub key: Key,
     /// The operation: `GET /index.html`, `SELECT`, `Produce`.
     pub op: String,
-    /// Distinguishes operations of one `op`, bounded and without values: a statement's fingerprint, a topic. Empty when `op` is sufficient.
+    /// Distinguishes operations of one `op`, bounded and without values: a statement's fingerprint, a topic. Empty when
+    /// `op` is sufficient.
     pub detail: String,
     /// The result: `200`, `ok`, an error code.
     pub status: String,
@@ -135,7 +138,8 @@ pub struct Exchange {
     pub doubtful: bool,
     /// Bytes of its request may have been missed.
     pub is_partial: bool,
-    /// The request's head without its secrets; only kept if [`crate::Options::keeps_heads`] is set, and where the protocol has one.
+    /// The request's head without its secrets; only kept if [`crate::Options::keeps_heads`] is set, and where the
+    /// protocol has one.
     pub head: Option<Box<str>>,
     /// Requests of its pipeline that had to wait for its response, and for how long.
     pub stall: Option<Stall>,
@@ -187,7 +191,8 @@ impl Exchange {
         }
     }
 
-    /// From the last byte of the request to the first of the response, in nanoseconds; negative when the response began first.
+    /// From the last byte of the request to the first of the response, in nanoseconds; negative when the response began
+    /// first.
     #[must_use]
     pub fn service_time(&self) -> Option<i64> {
         Some(self.response.first? - self.request.last?)
@@ -290,8 +295,8 @@ impl Exchanges {
         self.iter_mut().find(|exchange| !exchange.response_done)
     }
 
-    /// Adds bytes to the oldest response that has not ended, and settles it when they are its last. `None` when no response
-    /// is expected.
+    /// Adds bytes to the oldest response that has not ended, and settles it when they are its last. `None` when no
+    /// response is expected.
     pub fn respond(&mut self, span: Span, ends: bool) -> Option<()> {
         let exchange = self.unanswered_mut()?;
         exchange.response.add(span);
@@ -499,8 +504,8 @@ const MAX_TEXT: usize = 1_024;
 thread_local! {
     /// Scratch space for finished exchanges: used only within one segment.
     static FINISHED: Cell<Vec<(Box<Exchange>, RequestOutcome)>> = const { Cell::new(Vec::new()) };
-    /// Exchanges held back by the thread's connections. A connection that moves to another thread does not transfer its share: the count is
-    /// a limit, not exact.
+    /// Exchanges held back by the thread's connections. A connection that moves to another thread does not transfer its
+    /// share: the count is a limit, not exact.
     static HELD: Cell<usize> = const { Cell::new(0) };
     /// Reused by the thread's next exchanges: an exchange then costs no allocation, and an idle connection holds none.
     #[allow(clippy::vec_box, reason = "they are handed out boxed")]

@@ -5,7 +5,8 @@ use crate::path::Path;
 use crate::rare::LazyBox;
 use crate::span::Nanos;
 
-/// Retransmissions of one side within [`STORM_WINDOW`] that are a storm: three lost in a row stall a connection for a second.
+/// Retransmissions of one side within [`STORM_WINDOW`] that are a storm: three lost in a row stall a connection for a
+/// second.
 const STORM: u64 = 5;
 
 /// See [`STORM`].
@@ -98,8 +99,8 @@ pub struct Finding {
     pub path: Path,
     /// When it showed.
     pub at: Nanos,
-    /// A duration: the idle time of a dead keep-alive connection, the wait for a response to a SYN, the length of a storm, the time that a slow
-    /// response delayed others, the time in which connections of one request were opened.
+    /// A duration: the idle time of a dead keep-alive connection, the wait for a response to a SYN, the length of a
+    /// storm, the time that a slow response delayed others, the time in which connections of one request were opened.
     pub nanos: Nanos,
     /// How many: SYNs, retransmissions, requests that waited, connections.
     pub count: u64,

@@ -1,4 +1,5 @@
-//! From a captured frame to what its IP packet carries: link headers, VLAN tags, IPv4 and IPv6 with extension headers, fragments.
+//! From a captured frame to what its IP packet carries: link headers, VLAN tags, IPv4 and IPv6 with extension headers,
+//! fragments.
 //!
 //! Checksums are not looked at: loopback and network cards with offloading leave them unfilled.
 

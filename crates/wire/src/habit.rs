@@ -1,7 +1,7 @@
 //! What clients do connection after connection: one that opens a new one for each request.
 //!
-//! *Limits*: [`MAX_HABITS`] pairs of a client's address and a server; when there are more, those that were quiet for [`WINDOW`] are
-//! forgotten, and new ones are not watched as long as that makes no room.
+//! *Limits*: [`MAX_HABITS`] pairs of a client's address and a server; when there are more, those that were quiet for
+//! [`WINDOW`] are forgotten, and new ones are not watched as long as that makes no room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +27,8 @@ const WINDOW: Nanos = 60_000_000_000;
 #[derive(Debug)]
 struct Row {
     count: u64,
-    /// The count at which it is reported next: it doubles, so that a habit of a million connections is reported some twenty times.
+    /// The count at which it is reported next: it doubles, so that a habit of a million connections is reported some
+    /// twenty times.
     next: u64,
     since: Nanos,
     last: Nanos,

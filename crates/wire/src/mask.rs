@@ -1,7 +1,7 @@
 //! The head of an HTTP/1 request without its secrets: what may be shown is named here, everything else is masked.
 //!
-//! Of the path its template stays; of the query the names of its parameters; of the headers the values of [`SHOWN`]. A name that
-//! nobody thought of is thereby masked, not shown.
+//! Of the path its template stays; of the query the names of its parameters; of the headers the values of [`SHOWN`]. A
+//! name that nobody thought of is thereby masked, not shown.
 //! Limits: [`HEAD_MAX`] bytes.
 
 use crate::operation::template;
@@ -78,7 +78,8 @@ pub(crate) fn http_head(method: &[u8], target: &[u8], head: &[u8]) -> String {
     out
 }
 
-/// The template of a path, with random-looking segments masked: links to reset a password contain their secret in the path.
+/// The template of a path, with random-looking segments masked: links to reset a password contain their secret in the
+/// path.
 fn masked_path(path: &str) -> String {
     let template = template::template(path);
     let is_random = |segment: &str| segment.len() >= 20 && !segment.contains(['-', '_', '.', '{']);

@@ -21,7 +21,8 @@ use crate::udp::Datagrams;
 /// A connection that ended is remembered this long, so that its late segments are recognised.
 const LINGER: Nanos = 2_000_000_000;
 
-/// Connections checked with each frame for overdue actions: the whole table is checked in as many frames as it has connections.
+/// Connections checked with each frame for overdue actions: the whole table is checked in as many frames as it has
+/// connections.
 const LOOKED_AT: usize = 2;
 
 /// Connections among which the longest idle one is dropped when the table is full.
@@ -96,7 +97,8 @@ pub struct Observer {
     options: Options,
     index: HashMap<FlowKey, u32, Seeded>,
     slots: Vec<Slot>,
-    /// The earliest time at which each slot is to be checked: separate from the slots, so that checking touches no cache line of theirs.
+    /// The earliest time at which each slot is to be checked: separate from the slots, so that checking touches no
+    /// cache line of theirs.
     due: Vec<Nanos>,
     free: Vec<u32>,
     hand: usize,

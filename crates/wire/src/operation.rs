@@ -52,8 +52,9 @@ impl Namer {
     }
 }
 
-/// The operation under which `exchange` counts: a URL's template with its method, a statement's fingerprint, or the protocol's name for the
-/// request, with its topic, table or subject where it names one. It contains no value that a user entered.
+/// The operation under which `exchange` counts: a URL's template with its method, a statement's fingerprint, or the
+/// protocol's name for the request, with its topic, table or subject where it names one. It contains no value that a
+/// user entered.
 #[must_use]
 pub fn name(exchange: &Exchange) -> String {
     let op = exchange.op.as_str();

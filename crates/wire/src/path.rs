@@ -40,8 +40,8 @@ impl FlowKey {
         Self::from_parts((&a.ip, a.port), (&b.ip, b.port)).0
     }
 
-    /// The key, and whether `a` is the lower of the two. Addresses are read in place: a copy would be stored in pieces of another size than
-    /// it is read, which stalls a processor.
+    /// The key, and whether `a` is the lower of the two. Addresses are read in place: a copy would be stored in pieces
+    /// of another size than it is read, which stalls a processor.
     #[inline]
     pub(crate) fn from_parts(a: (&IpAddr, u16), b: (&IpAddr, u16)) -> (Self, bool) {
         let words = |ip: &IpAddr| -> (u64, [u64; 2]) {

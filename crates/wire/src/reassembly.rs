@@ -1,11 +1,11 @@
 //! The two byte streams of a TCP connection, put in order and delivered causally.
 //!
-//! A segment is delivered once (1) everything before it on its side was, and (2) everything of the other side that it acknowledges was.
-//! So a response never comes before the request that caused it, even when the request was seen late or never. What cannot be
-//! delivered waits; a byte's time is that of the first frame that carried it.
+//! A segment is delivered once (1) everything before it on its side was, and (2) everything of the other side that it
+//! acknowledges was. So a response never comes before the request that caused it, even when the request was seen late
+//! or never. What cannot be delivered waits; a byte's time is that of the first frame that carried it.
 //!
-//! What nobody will send again becomes a hole: bytes that the peer acknowledged and that did not show up for [`ACKED_WAIT`], or others for
-//! [`UNACKED_WAIT`], or when a side holds [`MAX_HELD_BYTES`] or [`MAX_HELD_SEGMENTS`].
+//! What nobody will send again becomes a hole: bytes that the peer acknowledged and that did not show up for
+//! [`ACKED_WAIT`], or others for [`UNACKED_WAIT`], or when a side holds [`MAX_HELD_BYTES`] or [`MAX_HELD_SEGMENTS`].
 
 use crate::decoder::Side;
 use crate::rare::LazyBox;
@@ -17,13 +17,15 @@ pub(crate) const MAX_HELD_BYTES: usize = 1 << 20;
 /// Segments that wait on one side.
 pub(crate) const MAX_HELD_SEGMENTS: usize = 1_024;
 
-/// The peer has these bytes, so they arrive here late (reordered, or retransmitted for a lost acknowledgement) or never.
+/// The peer has these bytes, so they arrive here late (reordered, or retransmitted for a lost acknowledgement) or
+/// never.
 pub(crate) const ACKED_WAIT: Nanos = 250_000_000;
 
 /// The peer lacks these bytes, so they will be retransmitted: within a few retransmission timeouts.
 pub(crate) const UNACKED_WAIT: Nanos = 3_000_000_000;
 
-/// A sequence number further away than this does not belong to the observed connection: windows are at most 1 GiB (RFC 7323).
+/// A sequence number further away than this does not belong to the observed connection: windows are at most 1 GiB (RFC
+/// 7323).
 const MAX_JUMP: i64 = 1 << 30;
 
 /// Receives the streams.
@@ -374,7 +376,8 @@ impl Reassembly {
         }
     }
 
-    /// The gap that blocks the oldest waiting segment: its side, its size, since when, and whether the peer has the bytes.
+    /// The gap that blocks the oldest waiting segment: its side, its size, since when, and whether the peer has the
+    /// bytes.
     fn blocker(&self) -> Option<(Side, u64, Nanos, bool)> {
         let oldest =
             |side: Side| self.halves[side.index()].held.iter().min_by_key(|held| held.arrival).map(|held| (side, held));
@@ -395,8 +398,8 @@ impl Reassembly {
         Some((side.other(), end - other.next, held.at, true))
     }
 
-    /// Two segments that acknowledge each other's bytes: the later one is a retransmission, with an acknowledgement newer than
-    /// its bytes. Its bytes go first.
+    /// Two segments that acknowledge each other's bytes: the later one is a retransmission, with an acknowledgement
+    /// newer than its bytes. Its bytes go first.
     fn break_cycle(&mut self) -> bool {
         let [client, server] = &self.halves;
         let (Some(first), Some(second)) = (client.held.first(), server.held.first()) else { return false };

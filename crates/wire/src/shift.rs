@@ -1,18 +1,19 @@
 //! Whether the answers of a connection that is seen from its middle may belong to requests from before the capture.
 //!
-//! Suppose they do: the server owes answers although nothing seems to be open. Each turn, the client speaks some time after the
-//! server's last byte (the *pause*), and the server some time after the same byte (the *interval*). That answer is to an older request, so
-//! pause and interval have nothing to do with each other; and yet no answer came within a pause, or there would have been one too many.
-//! How likely is that? Of all ways to give the `n` intervals to the `n` pauses, the share in which each interval is at least its pause:
+//! Suppose they do: the server owes answers although nothing seems to be open. Each turn, the client speaks some time
+//! after the server's last byte (the *pause*), and the server some time after the same byte (the *interval*). That
+//! answer is to an older request, so pause and interval have nothing to do with each other; and yet no answer came
+//! within a pause, or there would have been one too many. How likely is that? Of all ways to give the `n` intervals to
+//! the `n` pauses, the share in which each interval is at least its pause:
 //!
 //! `p = Π (m(i) − i) / (n − i)`, for `i` from 0 to `n − 1`,
 //!
-//! where `m(i)` is the number of intervals that are no shorter than the pause that is the `i`th from the longest. It is exact for
-//! intervals in any order (a permutation test). Times are in bins of a quarter of an octave here, and an interval counts as no shorter
-//! than a pause in its bin, which makes `p` greater, never smaller.
+//! where `m(i)` is the number of intervals that are no shorter than the pause that is the `i`th from the longest. It is
+//! exact for intervals in any order (a permutation test). Times are in bins of a quarter of an octave here, and an
+//! interval counts as no shorter than a pause in its bin, which makes `p` greater, never smaller.
 //!
-//! A client that thinks for as long each time shows nothing: `p` stays 1. One that hesitates now and then while no answer comes, or
-//! whose server answers soon after it speaks whenever it does, does not pipeline.
+//! A client that thinks for as long each time shows nothing: `p` stays 1. One that hesitates now and then while no
+//! answer comes, or whose server answers soon after it speaks whenever it does, does not pipeline.
 
 use crate::span::Nanos;
 
@@ -25,7 +26,8 @@ const BINS: usize = 100;
 /// Turns after which it starts over: sums stay exact in 16 bits, and a client may change its behaviour.
 const MAX_TURNS: u16 = 16_384;
 
-/// Turns up to which the probability is computed each time; after that every sixteenth time, because it takes as many steps.
+/// Turns up to which the probability is computed each time; after that every sixteenth time, because it takes as many
+/// steps.
 const FEW: u16 = 64;
 
 /// Counts the turns of a connection.
@@ -34,7 +36,8 @@ pub(crate) struct ShiftTest {
     pauses: [u16; BINS],
     intervals: [u16; BINS],
     turns: u16,
-    /// The client has spoken: when the server's last byte was before that, and how many bytes the client had sent by then.
+    /// The client has spoken: when the server's last byte was before that, and how many bytes the client had sent by
+    /// then.
     turn: Option<(Nanos, Nanos, u64)>,
     is_refuted: bool,
 }
@@ -48,13 +51,14 @@ impl Default for ShiftTest {
 }
 
 impl ShiftTest {
-    /// The client sends at `at`, when nothing seems to be open; `last` is when the server sent. `sent` bytes of the client came before.
+    /// The client sends at `at`, when nothing seems to be open; `last` is when the server sent. `sent` bytes of the
+    /// client came before.
     pub(crate) fn client_spoke(&mut self, last: Nanos, at: Nanos, sent: u64) {
         self.turn.get_or_insert((last, at, sent));
     }
 
-    /// The server sends at `at` and has received `acked` bytes of the client. Returns whether it may have received the request: if not, its
-    /// response is to an older one.
+    /// The server sends at `at` and has received `acked` bytes of the client. Returns whether it may have received the
+    /// request: if not, its response is to an older one.
     pub(crate) fn server_spoke(&mut self, at: Nanos, acked: Option<u64>) -> bool {
         let Some((last, spoke, sent)) = self.turn.take() else { return true };
         if acked.is_some_and(|acked| acked <= sent) {

@@ -1,9 +1,11 @@
-//! TLS as it shows from outside: the handshake, the records, and the turns of request and response. The messages are not read.
+//! TLS as it shows from outside: the handshake, the records, and the turns of request and response. The messages are
+//! not read.
 //!
-//! *Format*: records of RFC 8446, 5.1: a type, a version, a length. Up to TLS 1.2 the handshake is in clear until each side's
-//! ChangeCipherSpec; in 1.3 everything after the ServerHello has the type of application data, and a client's Finished shows by its length.
-//! *Limits*: [`MAX_HANDSHAKE`] bytes of a side's handshake are kept until they are parsed; nothing of application data is.
-//! *Failure*: after a hole that no record's length covers, a side is read again from a segment that begins with a record.
+//! *Format*: records of RFC 8446, 5.1: a type, a version, a length. Up to TLS 1.2 the handshake is in clear until each
+//! side's ChangeCipherSpec; in 1.3 everything after the ServerHello has the type of application data, and a client's
+//! Finished shows by its length. *Limits*: [`MAX_HANDSHAKE`] bytes of a side's handshake are kept until they are
+//! parsed; nothing of application data is. *Failure*: after a hole that no record's length covers, a side is read again
+//! from a segment that begins with a record.
 
 mod certificate;
 mod event;
@@ -38,7 +40,8 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 const CERTIFICATE: u8 = 11;
 
-/// Lengths of a TLS 1.3 record with only a Finished: 4 bytes of header, a hash of 32 or 48, the type, and a tag of 16 or 8 (RFC 8446, 4.4.4, 5.2).
+/// Lengths of a TLS 1.3 record with only a Finished: 4 bytes of header, a hash of 32 or 48, the type, and a tag of 16
+/// or 8 (RFC 8446, 4.4.4, 5.2).
 const FINISHED: [usize; 4] = [53, 69, 45, 61];
 
 /// Lengths of a record of TLS 1.3 with an alert: 2 bytes, the type, and a tag.

@@ -1,7 +1,7 @@
 //! DNS over UDP: queries and answers by endpoints, id and question.
 //!
-//! A second copy of an unanswered query is a retry of it, not a new exchange. Limits: [`MAX_QUERIES`] open queries and [`MAX_SERVERS`] known servers;
-//! a query without an answer for [`UNANSWERED_AFTER`] is unanswered.
+//! A second copy of an unanswered query is a retry of it, not a new exchange. Limits: [`MAX_QUERIES`] open queries and
+//! [`MAX_SERVERS`] known servers; a query without an answer for [`UNANSWERED_AFTER`] is unanswered.
 
 use std::collections::{HashMap, HashSet};
 

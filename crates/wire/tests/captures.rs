@@ -1,6 +1,7 @@
 //! Captures of real servers and clients beside what is true of them.
 //!
-//! `OGIVE_CAPTURES_DIR` names another directory of the same shape. Each file prints `FILE: N equal, M differ, K missing, J false`.
+//! `OGIVE_CAPTURES_DIR` names another directory of the same shape. Each file prints `FILE: N equal, M differ, K
+//! missing, J false`.
 
 mod common;
 
@@ -9,9 +10,10 @@ use std::collections::BTreeSet;
 use common::truth::{Comparison, captures, compare, frames, observe, truth};
 use ogive_wire::protocol;
 
-/// Exchanges whose truth was taken from the capture before frames were removed, although the first copy of the request is among the removed
-/// ones: (file, request's first byte in truth, in the file). The definition of a byte's time, that of the first captured frame with it,
-/// gives the second; nothing in the file tells of the first. They are counted apart.
+/// Exchanges whose truth was taken from the capture before frames were removed, although the first copy of the request
+/// is among the removed ones: (file, request's first byte in truth, in the file). The definition of a byte's time, that
+/// of the first captured frame with it, gives the second; nothing in the file tells of the first. They are counted
+/// apart.
 const RETIMED: &[(&str, i64, i64)] = &[("http1_capture_holes", 452_195_944, 662_675_224)];
 
 /// `OGIVE_CAPTURES` names the files to look at, by a part of their names.

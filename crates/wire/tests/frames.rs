@@ -24,7 +24,8 @@ fn ipv6(is_to_server: bool, next: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The segments of a whole connection: to the server or not, and the segment. `start` is the client's first sequence number.
+/// The segments of a whole connection: to the server or not, and the segment. `start` is the client's first sequence
+/// number.
 fn connection(start: u32) -> Vec<(bool, Vec<u8>)> {
     let (client, server) = (40_000, 8_080);
     let (requested, answered) = (u32::try_from(REQUEST.len()).unwrap(), u32::try_from(RESPONSE.len()).unwrap());

@@ -1,7 +1,7 @@
 //! Captures that begin late, end early or miss a frame: never an exchange that is not in the truth, never a panic.
 //!
-//! `OGIVE_CAPTURES_DIR` names another directory; `OGIVE_EVERY_FRAME` tries each frame where large files try a part. All of it:
-//! `OGIVE_EVERY_FRAME=1 cargo test --profile hazard -p ogive-wire --test hazards -- --nocapture`.
+//! `OGIVE_CAPTURES_DIR` names another directory; `OGIVE_EVERY_FRAME` tries each frame where large files try a part. All
+//! of it: `OGIVE_EVERY_FRAME=1 cargo test --profile hazard -p ogive-wire --test hazards -- --nocapture`.
 
 mod common;
 
@@ -18,9 +18,10 @@ const AMBIGUOUS: &str = "A dup.a.test";
 
 /// Answered exchanges that are not in the truth with these times, and unanswered ones that are not in it at all.
 ///
-/// What a capture cannot show is not held against it: when the removed frame was the first copy of a byte, the byte's time is that of
-/// the next copy, so a row of a connection with copies is looked for by everything but its times. For the same reason a DNS query that was
-/// asked twice ([`AMBIGUOUS`]) may be taken for a retry when the answer between is missing.
+/// What a capture cannot show is not held against it: when the removed frame was the first copy of a byte, the byte's
+/// time is that of the next copy, so a row of a connection with copies is looked for by everything but its times. For
+/// the same reason a DNS query that was asked twice ([`AMBIGUOUS`]) may be taken for a retry when the answer between is
+/// missing.
 fn strange(report: &Report, truth: &Truth) -> Vec<String> {
     let key = |row: &Row| {
         let mut row = row.clone();

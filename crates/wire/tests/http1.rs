@@ -103,8 +103,8 @@ fn a_body_of_unknown_length_ends_with_the_connection() {
     assert_eq!(kept.answered[0].response.last, Some(3));
 }
 
-/// h2load kept four requests in flight and sent one for each answer. After drops, each answer was paired with a request three later:
-/// whenever one was sent, nothing seemed to be open, which was taken for a client that does not pipeline.
+/// h2load kept four requests in flight and sent one for each answer. After drops, each answer was paired with a request
+/// three later: whenever one was sent, nothing seemed to be open, which was taken for a client that does not pipeline.
 #[test]
 fn a_client_that_sends_a_request_for_each_answer_is_not_shifted_by_a_hole() {
     let request = |number: u32| format!("GET /{number} HTTP/1.1\r\n\r\n").into_bytes();

@@ -1,7 +1,9 @@
-//! Real servers, a real capture, and clients that look at the clock: `before <= first byte of the request` and `last byte of the response
+//! Real servers, a real capture, and clients that look at the clock: `before <= first byte of the request` and `last
+//! byte of the response
 //! <= after` for each request, and as many exchanges as were asked for.
 //!
-//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo -n`).
+//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo
+//! -n`).
 
 mod common;
 

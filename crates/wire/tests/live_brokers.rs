@@ -1,6 +1,7 @@
 //! Real message brokers, a real capture, and clients that look at the clock, as in `live.rs`.
 //!
-//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo -n`).
+//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo
+//! -n`).
 
 mod common;
 

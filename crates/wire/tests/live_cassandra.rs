@@ -1,5 +1,5 @@
-//! A real Cassandra, a real capture, and clients of CQL 4 and 5 that look at the clock, as in `live.rs`. It comes from Maven and runs where
-//! OGIVE_LIVE_LONG is set (`make test-live-long`).
+//! A real Cassandra, a real capture, and clients of CQL 4 and 5 that look at the clock, as in `live.rs`. It comes from
+//! Maven and runs where OGIVE_LIVE_LONG is set (`make test-live-long`).
 
 mod common;
 

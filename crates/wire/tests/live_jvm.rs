@@ -1,5 +1,6 @@
-//! Real servers of the JVM, a real capture, and clients that look at the clock, as in `live.rs`: Apache Kafka, and a server of MongoDB's
-//! protocol (mongo-java-server; MongoDB's own is in no package registry). They run where OGIVE_LIVE_LONG is set (`make test-live-long`).
+//! Real servers of the JVM, a real capture, and clients that look at the clock, as in `live.rs`: Apache Kafka, and a
+//! server of MongoDB's protocol (mongo-java-server; MongoDB's own is in no package registry). They run where
+//! OGIVE_LIVE_LONG is set (`make test-live-long`).
 
 mod common;
 

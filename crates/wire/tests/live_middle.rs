@@ -1,9 +1,10 @@
-//! A real server whose client keeps several requests in flight and sends one for each answer, captured and read from each frame on: what is
-//! reported then is what happened, as it is seen from the connection's first frame.
+//! A real server whose client keeps several requests in flight and sends one for each answer, captured and read from
+//! each frame on: what is reported then is what happened, as it is seen from the connection's first frame.
 //!
 //! PostgreSQL: it sends each answer before it reads the next query. (Redis answers all that it has read at once.)
 //!
-//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo -n`).
+//! Needs the servers that `scripts/need` installs, and tcpdump with the right to capture on loopback (root, or `sudo
+//! -n`).
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! What connections cost in memory: an idle one at most 1 KiB, and thirty times as many one after another no more than the first ones.
+//! What connections cost in memory: an idle one at most 1 KiB, and thirty times as many one after another no more than
+//! the first ones.
 //!
 //! One test in a process of its own, since it reads how much memory the process has.
 
@@ -15,8 +16,8 @@ const IDLE: u32 = 12_000;
 const GENERATIONS: u32 = 30;
 
 /// What the index of the connections may grow once, from 32,768 slots to 65,536 of 49 bytes: how many of its slots are
-/// spent by what left depends on its seed, and a table that is spent above its half doubles. One of twice the entries renews itself
-/// in place from then on.
+/// spent by what left depends on its seed, and a table that is spent above its half doubles. One of twice the entries
+/// renews itself in place from then on.
 const INDEX_DOUBLED_BYTES: u64 = 32_768 * 49;
 
 #[derive(Default)]
@@ -117,8 +118,8 @@ fn an_idle_connection_costs_a_kibibyte_and_closed_ones_nothing() {
     assert_eq!(traffic.count.answered, u64::from(IDLE));
     assert_eq!(traffic.observer.totals().open_connections, u64::from(IDLE));
     assert!(each <= 1_024, "an idle connection costs {each} bytes");
-    // Each closes and another one opens in its place, over and over. What closed is remembered for some seconds, so that the second
-    // generation is what the others are held to.
+    // Each closes and another one opens in its place, over and over. What closed is remembered for some seconds, so
+    // that the second generation is what the others are held to.
     let mut first = 0;
     for generation in 1..=GENERATIONS {
         for client in 0..IDLE {

@@ -1,8 +1,9 @@
-//! Connections that are seen from their middle: an answer is never paired with a request that it does not answer, although the client
-//! keeps several requests in flight and nothing seen says how many.
+//! Connections that are seen from their middle: an answer is never paired with a request that it does not answer,
+//! although the client keeps several requests in flight and nothing seen says how many.
 //!
-//! A capture of a connection that pipelined as many requests as it had answers looked like one that does not pipeline, and every
-//! exchange of it was reported with the answer of an older request. Now exchanges are held back until that cannot be.
+//! A capture of a connection that pipelined as many requests as it had answers looked like one that does not pipeline,
+//! and every exchange of it was reported with the answer of an older request. Now exchanges are held back until that
+//! cannot be.
 //!
 //! Conversations are simulated: what was paired is then known, and so is every delay.
 

@@ -1,5 +1,6 @@
-//! A seeded smoke of every decoder: conversations with bytes changed, pieces lost, and talk of other protocols in between. None may panic,
-//! and what a decoder opens must be reported once. The fuzz targets `wire_*` play the same scripts, with coverage.
+//! A seeded smoke of every decoder: conversations with bytes changed, pieces lost, and talk of other protocols in
+//! between. None may panic, and what a decoder opens must be reported once. The fuzz targets `wire_*` play the same
+//! scripts, with coverage.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! No secret survives: whatever a client sends to log in, and whatever values its requests hold, nothing of it is in what is shown of an
-//! exchange: its operation, its status, its head.
+//! No secret survives: whatever a client sends to log in, and whatever values its requests hold, nothing of it is in
+//! what is shown of an exchange: its operation, its status, its head.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Hostile captures: seeded random bytes, mutated captures, mutated streams. Nothing panics, and what waits stays within its limits.
+//! Hostile captures: seeded random bytes, mutated captures, mutated streams. Nothing panics, and what waits stays
+//! within its limits.
 
 mod common;
 

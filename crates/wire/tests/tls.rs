@@ -1,4 +1,5 @@
-//! TLS from outside: curl's talk with nginx over TLS 1.2 and 1.3 (`tests/data/README.md`). The expected times are those of tshark's frames.
+//! TLS from outside: curl's talk with nginx over TLS 1.2 and 1.3 (`tests/data/README.md`). The expected times are those
+//! of tshark's frames.
 
 mod common;
 
@@ -35,7 +36,8 @@ fn handshakes_of_12_show_everything() {
         ("h2", TlsEnd::Alert(48), 103_506_128),
     ];
     assert_eq!(seen, expected);
-    // Two requests on the first connection; one on each of the next, which is two turns in HTTP/2: the settings come first.
+    // Two requests on the first connection; one on each of the next, which is two turns in HTTP/2: the settings come
+    // first.
     assert_eq!(report.turns.len(), 6);
     assert!(report.turns.iter().all(|(nanos, name)| *nanos > 0 && name == "shop.example"), "{:?}", report.turns);
 }

@@ -1,5 +1,5 @@
-//! What does it add to eight stages of about 100 ns to trace them: as an Ogive path of eight points, and as spans of `tracing` in a
-//! `Registry` alone, one a stage?
+//! What does it add to eight stages of about 100 ns to trace them: as an Ogive path of eight points, and as spans of
+//! `tracing` in a `Registry` alone, one a stage?
 
 #[path = "../../../../crates/hist/benches/common/timing.rs"]
 mod timing;

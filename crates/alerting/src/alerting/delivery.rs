@@ -65,7 +65,8 @@ pub(super) fn grouping(options: &AlertingOptions) -> Grouping {
     }
 }
 
-/// A tenant's alert of the expression `expr`, valid until `valid_until` unless it is sent again; `lane` is the number of its group.
+/// A tenant's alert of the expression `expr`, valid until `valid_until` unless it is sent again; `lane` is the number
+/// of its group.
 pub(super) fn notice(
     tenant: &Tenant,
     due: &DueAlert,

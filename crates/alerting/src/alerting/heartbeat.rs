@@ -1,4 +1,5 @@
-//! Signs of life: sent while alerts are evaluated on time and delivered, so that whoever misses them knows that no alert would come.
+//! Signs of life: sent while alerts are evaluated on time and delivered, so that whoever misses them knows that no
+//! alert would come.
 
 use ogive_notify::{Answer, Heartbeat};
 

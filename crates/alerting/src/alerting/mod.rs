@@ -1,9 +1,9 @@
 //! Rules and alerts: `ogive serve --rules FILE…` evaluates rule files over what is stored and delivers alerts.
 //!
-//! Invariants: a notification leaves only after the state that it is of is on disk, so a kill at any instant neither resolves a
-//! firing alert nor sends it as new; rule files are taken whole or not at all.
-//! Threads: `WORKERS` that evaluate groups, one that keeps the state on disk, one a destination, one for signs of life, one that hears
-//! signals.
+//! Invariants: a notification leaves only after the state that it is of is on disk, so a kill at any instant neither
+//! resolves a firing alert nor sends it as new; rule files are taken whole or not at all.
+//! Threads: `WORKERS` that evaluate groups, one that keeps the state on disk, one a destination, one for signs of life,
+//! one that hears signals.
 //! Failure: at the start a sentence, and no server; at a reload the same sentence, and the old rules stay.
 
 mod beats;

@@ -1,7 +1,7 @@
 //! Groups of rules and their slots, and which one a worker evaluates next.
 //!
-//! Invariants: a group is evaluated by one worker at a time; groups that took long have at most [`HEAVY_MAX`] of the workers at once,
-//! so the others never wait for them.
+//! Invariants: a group is evaluated by one worker at a time; groups that took long have at most [`HEAVY_MAX`] of the
+//! workers at once, so the others never wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Evaluates groups at their slots, and keeps and delivers what comes of it.
 //!
-//! An evaluation of a slot begins when every sender of the last minute has brought data up to the slot, or when the slot is
-//! [`AlertingOptions::alerting_wait`] old.
+//! An evaluation of a slot begins when every sender of the last minute has brought data up to the slot, or when the
+//! slot is [`AlertingOptions::alerting_wait`] old.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -296,7 +296,8 @@ impl Work {
         }
     }
 
-    /// Saves the state as it changes, until the server stops; evaluations continue meanwhile. Reports figures once a second.
+    /// Saves the state as it changes, until the server stops; evaluations continue meanwhile. Reports figures once a
+    /// second.
     pub(super) fn keep_until_end(&self) {
         loop {
             let state = lock(&self.state);

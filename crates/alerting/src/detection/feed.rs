@@ -1,7 +1,7 @@
 //! What the shards of the store applied of the judged series, held until its second closes.
 //!
-//! Invariants: a slice that is given holds every sample that was acknowledged before it closed; fragments of a cell are merged. Where
-//! that is not certain none is given, and the store is read.
+//! Invariants: a slice that is given holds every sample that was acknowledged before it closed; fragments of a cell are
+//! merged. Where that is not certain none is given, and the store is read.
 //! Threads: each shard writes its own part under a lock that nobody else holds for longer than taking it away.
 //! Limits: `series_max` series; [`BYTES_MAX`] of samples. What is beyond makes its seconds uncertain.
 
@@ -120,7 +120,8 @@ impl Feed {
 
     /// Drops samples up to `until`, which are not needed.
     pub(super) fn skip(&self, until: WallMs) {
-        // ORDERING: Relaxed; a shard that does not see it yet holds a late sample until the next slice, as here and below.
+        // ORDERING: Relaxed; a shard that does not see it yet holds a late sample until the next slice, as here and
+        // below.
         self.gone_ms.fetch_max(until.0, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -129,7 +130,8 @@ impl Feed {
         }
     }
 
-    /// Removes and returns what closed in a range, by tenant, if that is certain; older samples were late and are dropped.
+    /// Removes and returns what closed in a range, by tenant, if that is certain; older samples were late and are
+    /// dropped.
     pub(super) fn closed(&self, TimeRange { start, end }: TimeRange) -> Option<BTreeMap<Tenant, ClosedCells>> {
         let (mut is_certain, mut parts) = (true, Vec::new());
         for shard in &self.shards {
@@ -186,7 +188,8 @@ impl Feed {
     }
 
     fn has_room(&self) -> bool {
-        // ORDERING: Relaxed; shards that race let in one more each at the most, which the monitor's own limit holds back.
+        // ORDERING: Relaxed; shards that race let in one more each at the most, which the monitor's own limit holds
+        // back.
         self.series.load(Ordering::Relaxed) < self.series_max
     }
 }
@@ -197,7 +200,8 @@ fn column<'a>(known: &FeedSeries, parts: impl Iterator<Item = (i64, &'a mut Valu
     for (time_ms, value) in parts {
         let histogram = match std::mem::replace(value, Value::Float(0.0)) {
             Value::Float(value) => {
-                // Either of two numbers at one instant shows that the series is alive; which one is kept is decided by the store.
+                // Either of two numbers at one instant shows that the series is alive; which one is kept is decided by
+                // the store.
                 if data.floats.times.last() != Some(&time_ms) {
                     data.floats.times.push(time_ms);
                     data.floats.values.push(value);
@@ -394,8 +398,8 @@ mod tests {
         assert_eq!(late[&Tenant::default()].judged[0].histograms.times, [2_000]);
     }
 
-    /// A feed kept the room of the most samples that it had ever held, and did not count it: 12 to 23 MiB of 11,000 series stayed for good
-    /// after a load of a few seconds, and `detect_bytes` was 5 MiB.
+    /// A feed kept the room of the most samples that it had ever held, and did not count it: 12 to 23 MiB of 11,000
+    /// series stayed for good after a load of a few seconds, and `detect_bytes` was 5 MiB.
     #[test]
     fn the_room_of_a_load_is_counted_and_given_back() {
         const SAMPLES: usize = 200_000;

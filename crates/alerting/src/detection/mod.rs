@@ -5,8 +5,10 @@
 //!                                                                                             series ogive_finding
 //! ```
 //!
-//! Invariants: seconds come as they close; where the feed is not certain of one the store is read, and both say the same. A start reads the last hours of the store again, so that what was learned and what was active is there as before;
-//! what that finds is shown and not stored a second time. Findings are hints: nobody is notified by them but by a rule.
+//! Invariants: seconds come as they close; where the feed is not certain of one the store is read, and both say the
+//! same. A start reads the last hours of the store again, so that what was learned and what was active is there as
+//! before; what that finds is shown and not stored a second time. Findings are hints: nobody is notified by them but by
+//! a rule.
 //! Threads: one, [`work`].
 //! Limits: `--detect-series` series, [`board`] what is remembered.
 

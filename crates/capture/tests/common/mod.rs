@@ -24,7 +24,8 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// One worker of nginx. Each of its places answers with the status that its path ends with, those below /long with 3,000 bytes.
+/// One worker of nginx. Each of its places answers with the status that its path ends with, those below /long with
+/// 3,000 bytes.
 #[derive(Debug)]
 pub(crate) struct Nginx {
     child: Child,
@@ -139,7 +140,8 @@ pub(crate) fn read_ring(
     ring.counts()
 }
 
-/// The observer over a ring of the usual shape. `quiet` is called with the frames so far whenever the ring was empty for a while.
+/// The observer over a ring of the usual shape. `quiet` is called with the frames so far whenever the ring was empty
+/// for a while.
 #[allow(dead_code, reason = "the bench has its own")]
 pub(crate) fn observe(
     port: u16,

@@ -91,7 +91,8 @@ pub(crate) fn during(node: &Node, first: u64, what: impl FnOnce()) -> Vec<u64> {
     })
 }
 
-/// Two of three are killed at random moments; one answers, says so, and when the two are back everything is there, once.
+/// Two of three are killed at random moments; one answers, says so, and when the two are back everything is there,
+/// once.
 #[test]
 fn two_of_three_nodes_killed_under_load_lose_nothing() {
     let three = Three::up();
@@ -136,8 +137,8 @@ fn two_of_three_nodes_killed_under_load_lose_nothing() {
     println!("killed {first} and {second}: {} batches acknowledged, 0 lost, 0 doubled", acknowledged.len());
 }
 
-/// The one that is left of three loses its disk as well. What it alone had comes again from the spool; what it had together with one
-/// of the others when they died is in doubt, and the audit writes it again to all.
+/// The one that is left of three loses its disk as well. What it alone had comes again from the spool; what it had
+/// together with one of the others when they died is in doubt, and the audit writes it again to all.
 #[test]
 fn a_last_copy_whose_disk_is_lost_takes_nothing_along() {
     let three = Three::up();
@@ -279,8 +280,9 @@ fn flipped_bytes_of_one_copy_never_reach_an_answer() {
     flipped(true);
 }
 
-/// Without compression Cassandra has no checksum of its own, and gives flipped bytes as data: ours finds them, and nothing
-/// wrong is answered. A flipped byte that makes a deletion of a row hides it, which is why the tables are compressed.
+/// Without compression Cassandra has no checksum of its own, and gives flipped bytes as data: ours finds them, and
+/// nothing wrong is answered. A flipped byte that makes a deletion of a row hides it, which is why the tables are
+/// compressed.
 #[test]
 fn flipped_bytes_of_a_table_without_compression_never_reach_an_answer() {
     flipped(false);
@@ -300,7 +302,8 @@ fn child() {
     }
 }
 
-/// Starts the child on a directory and kills it with SIGKILL when it has said `count` numbers; the last that was acknowledged.
+/// Starts the child on a directory and kills it with SIGKILL when it has said `count` numbers; the last that was
+/// acknowledged.
 fn life(store: &str, directory: &Path, first: u64, count: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "faults::child", "--ignored", "--nocapture"])
@@ -326,8 +329,8 @@ fn life(store: &str, directory: &Path, first: u64, count: u64) -> u64 {
     last
 }
 
-/// A node of ours is killed five times in the middle of everything: its spool has what it acknowledged, and what was driven
-/// already counts once.
+/// A node of ours is killed five times in the middle of everything: its spool has what it acknowledged, and what was
+/// driven already counts once.
 #[test]
 fn a_node_of_ours_killed_under_load_loses_and_doubles_nothing() {
     let three = Three::up();

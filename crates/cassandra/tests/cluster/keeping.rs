@@ -226,8 +226,8 @@ fn time_to_live(address: &Address, minute: i32) -> i32 {
     })
 }
 
-/// A copy is away for longer than the spool has room: batches are refused, unless the address says that the spool may let
-/// go of what a majority has. Then the minutes are marked, and the mark goes when the copy has everything.
+/// A copy is away for longer than the spool has room: batches are refused, unless the address says that the spool may
+/// let go of what a majority has. Then the minutes are marked, and the mark goes when the copy has everything.
 #[test]
 fn a_full_spool_refuses_or_lets_go_and_marks_what_needs_repair() {
     let three = Three::up();

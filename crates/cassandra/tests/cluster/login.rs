@@ -10,8 +10,8 @@ fn store(login: &str) -> Address {
     Address::parse(&format!("cassandra://{host}/metrics?replicas=1&collect=50ms{login}")).unwrap()
 }
 
-/// Without a login and with a wrong one nothing is reached, and the sentence says so without the password; with the right one
-/// batches come back.
+/// Without a login and with a wrong one nothing is reached, and the sentence says so without the password; with the
+/// right one batches come back.
 #[test]
 fn a_login_is_given_where_cassandra_wants_one() {
     let _node = WithLogin::up();

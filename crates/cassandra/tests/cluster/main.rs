@@ -1,7 +1,9 @@
-//! A node over a real cluster: the same answers as the embedded store, also while Cassandra's processes die, hang and corrupt.
+//! A node over a real cluster: the same answers as the embedded store, also while Cassandra's processes die, hang and
+//! corrupt.
 //!
-//! `scripts/cassandra` starts three nodes below `target/cassandra`, or goes on with those that run there; `OGIVE_CASSANDRA_DIR` names another
-//! directory of its. The nodes stay up: `scripts/cassandra target/cassandra down` ends them. `OGIVE_SEED` repeats a run.
+//! `scripts/cassandra` starts three nodes below `target/cassandra`, or goes on with those that run there;
+//! `OGIVE_CASSANDRA_DIR` names another directory of its. The nodes stay up: `scripts/cassandra target/cassandra down`
+//! ends them. `OGIVE_SEED` repeats a run.
 
 mod audit;
 mod cells;

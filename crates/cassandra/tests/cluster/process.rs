@@ -1,4 +1,5 @@
-//! The commands: `ogive cluster init|check|audit`, and two processes of `ogive serve` over one cluster, which are killed.
+//! The commands: `ogive cluster init|check|audit`, and two processes of `ogive serve` over one cluster, which are
+//! killed.
 //!
 //! `OGIVE_BIN` names the binary, built with the feature `cassandra`.
 
@@ -144,8 +145,8 @@ fn the_commands_make_and_check_the_tables() {
     assert!(code != 0 && printed.contains("127.0.0.1:1"), "{code}: {printed}");
 }
 
-/// A node of ours is killed three times while both take batches, a third one is added, and one is taken away with its disk: each
-/// answers with everything, once, and the audit agrees.
+/// A node of ours is killed three times while both take batches, a third one is added, and one is taken away with its
+/// disk: each answers with everything, once, and the audit agrees.
 #[test]
 fn an_ogive_node_killed_under_load_loses_and_doubles_nothing() {
     let three = Three::up();

@@ -1,5 +1,5 @@
-//! A node of Cassandra that says nothing: it hangs, or the network drops what is sent to it. Nobody waits for it, and nothing is
-//! lost.
+//! A node of Cassandra that says nothing: it hangs, or the network drops what is sent to it. Nobody waits for it, and
+//! nothing is lost.
 //!
 //! `OGIVE_SILENCE_SECONDS=60` makes the silence as long as that; without it, it ends when a majority has taken rows.
 

@@ -179,8 +179,8 @@ impl Three {
         self.directory.join(format!("node{node}/log/system.log"))
     }
 
-    /// Kills a node and removes what it holds of the tables of a keyspace that begin with `table`; its commit log and its hints
-    /// would write them again, and go too.
+    /// Kills a node and removes what it holds of the tables of a keyspace that begin with `table`; its commit log and
+    /// its hints would write them again, and go too.
     pub(crate) fn erase(&self, node: usize, keyspace: &str, table: &str) {
         let number = node.to_string();
         // What it knows of itself and of its peers stays.

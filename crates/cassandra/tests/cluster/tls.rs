@@ -30,7 +30,8 @@ fn write(directory: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// Nothing is reached without TLS, without a certificate, or where others vouch for the node; with the right files batches come back.
+/// Nothing is reached without TLS, without a certificate, or where others vouch for the node; with the right files
+/// batches come back.
 #[test]
 fn a_node_is_believed_by_its_certificate_and_believes_ours() {
     let files = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Two brokers bring the same batches, each by its own path to a node of its own, repeated and out of order: they count once.
+//! Two brokers bring the same batches, each by its own path to a node of its own, repeated and out of order: they count
+//! once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

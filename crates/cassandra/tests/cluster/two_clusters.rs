@@ -23,8 +23,9 @@ fn whole(node: &Node, silent: Option<&str>) -> crate::faults::Work {
     })
 }
 
-/// The first is lost under load, for longer than its batches fit into memory: batches are acknowledged and seen, and the second has them.
-/// Back, it gets what it lacks from the spool; then the second is lost, and the first alone answers with everything, once.
+/// The first is lost under load, for longer than its batches fit into memory: batches are acknowledged and seen, and
+/// the second has them. Back, it gets what it lacks from the spool; then the second is lost, and the first alone
+/// answers with everything, once.
 #[test]
 fn either_of_two_clusters_is_lost_and_comes_back() {
     let pair = Pair::up();

@@ -87,8 +87,8 @@ pub(super) async fn run(
     if source.len() > SOURCE_BYTES_MAX {
         return Err(Failure::new(Reason::Limit, format!("the script has more than {SOURCE_BYTES_MAX} bytes")));
     }
-    // A little before the check's own end, so that the run says which script was stopped and where; half of what is left is for
-    // the process to stop it, the other half to kill a process that cannot.
+    // A little before the check's own end, so that the run says which script was stopped and where; half of what is
+    // left is for the process to stop it, the other half to kill a process that cannot.
     let patience = timeout - (timeout / 10).min(Duration::from_millis(200));
     let grace = (timeout - patience) / 2;
     let mut process = match processes.take(name) {

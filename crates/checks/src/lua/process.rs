@@ -15,7 +15,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use super::message::{Job, ScriptOutcome, part_length, put_part};
 use crate::run::{Failure, Reason};
 
-/// What a process is given of the server's environment: where names and authorities are found. Passwords stay with the server.
+/// What a process is given of the server's environment: where names and authorities are found. Passwords stay with the
+/// server.
 const ENVIRONMENT: [&str; 6] = ["LANG", "LOCALDOMAIN", "PATH", "RES_OPTIONS", "SSL_CERT_DIR", "SSL_CERT_FILE"];
 
 /// A process that runs scripts one after the other.

@@ -577,7 +577,8 @@ mod tests {
         }
     }
 
-    /// What the functions around a script made was bounded when it was there already: a few lines took all of the machine's memory.
+    /// What the functions around a script made was bounded when it was there already: a few lines took all of the
+    /// machine's memory.
     #[test]
     fn what_is_made_outside_of_the_scripts_memory_is_bounded_too() {
         for source in [

@@ -26,8 +26,8 @@ const MESSAGE_BYTES_MAX: usize = 48_000_000;
 const OP_MSG: i32 = 2_013;
 /// Flag: a checksum is at the end.
 const CHECKSUM_PRESENT: u32 = 1;
-/// Flags that a reader has to understand; those above may be ignored. One of them says that another answer follows, which
-/// nobody asked for here.
+/// Flags that a reader has to understand; those above may be ignored. One of them says that another answer follows,
+/// which nobody asked for here.
 const REQUIRED: u32 = 0xffff;
 /// 512 bytes of what a server says.
 const SHOWN_BYTES_MAX: usize = 512;

@@ -175,8 +175,8 @@ fn is_counter(path: &[&str]) -> bool {
     }
 }
 
-/// Whether a name is like `totalStarted`. `total` alone is the sum of the states beside it, and `totalTickets` are those
-/// that there are.
+/// Whether a name is like `totalStarted`. `total` alone is the sum of the states beside it, and `totalTickets` are
+/// those that there are.
 fn is_total(name: &str) -> bool {
     let what = name.strip_prefix("total").filter(|what| *what != "Tickets");
     what.is_some_and(|what| what.starts_with(|letter: char| letter.is_ascii_uppercase()))
@@ -290,8 +290,8 @@ mod tests {
         }
     }
 
-    /// All but open cursors and the buffer were counters: a rate of what waits is nothing, and each time it shrank looked
-    /// like a restart.
+    /// All but open cursors and the buffer were counters: a rate of what waits is nothing, and each time it shrank
+    /// looked like a restart.
     #[test]
     fn metrics_are_states_where_the_table_says_so() {
         assert!(METRICS_STATES.is_sorted(), "the table is in order");

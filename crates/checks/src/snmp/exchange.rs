@@ -1,6 +1,7 @@
 //! Datagrams of an SNMP agent: requests of one run, and the answers to them.
 //!
-//! The library's own sockets are not connected: they do not learn that nobody listens, and do not report what they drop.
+//! The library's own sockets are not connected: they do not learn that nobody listens, and do not report what they
+//! drop.
 //!
 //! Invariants: what is no answer to the request that waits never ends the wait, except a report that the agent refuses
 //! the user. Such a report cannot be authenticated (RFC 3414, section 3.2), so the library passes over it; here it ends

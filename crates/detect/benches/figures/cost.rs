@@ -25,7 +25,8 @@ fn labels(at: usize) -> Labels {
         .expect("valid")
 }
 
-/// Histogram cells of `count` series, second by second, behind what they learn in two hours (one series' worth of cells is used by all).
+/// Histogram cells of `count` series, second by second, behind what they learn in two hours (one series' worth of cells
+/// is used by all).
 pub(crate) fn cells(seed: u64, count: usize) {
     let mut source = Series::new(Null::Wobble, seed);
     let cells: Vec<Histogram> = (0..600).map(|_| source.cell(Fault::None)).collect();

@@ -1,4 +1,5 @@
-//! Seeded series to judge detectors with: operations of a log-normal latency, with and without a wobble, pauses and faults.
+//! Seeded series to judge detectors with: operations of a log-normal latency, with and without a wobble, pauses and
+//! faults.
 
 use ogive_hist::Histogram;
 
@@ -132,8 +133,8 @@ impl Series {
         cell
     }
 
-    /// How many of the next cell's operations are above each of `edges`, ascending: as [`Series::cell`] without a fault, many
-    /// times as fast. Probabilities are exact to 1/65536.
+    /// How many of the next cell's operations are above each of `edges`, ascending: as [`Series::cell`] without a
+    /// fault, many times as fast. Probabilities are exact to 1/65536.
     pub(crate) fn above(&mut self, table: &Table) -> [u32; 6] {
         let factor = self.factor();
         let limits = table.limits(factor.ln());

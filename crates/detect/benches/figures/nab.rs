@@ -1,9 +1,11 @@
-//! The Numenta Anomaly Benchmark: its scorer, written from its description (Lavin and Ahmad 2015), and the novelty detector under it.
+//! The Numenta Anomaly Benchmark: its scorer, written from its description (Lavin and Ahmad 2015), and the novelty
+//! detector under it.
 //!
-//! A detection inside of a window is worth 2/(1+exp(5y))-1 at its place y in -1..0, scaled so that the first row is worth 1; only
-//! the first of a window counts. One outside costs the same function of its distance behind the last window, in widths of that window,
-//! or 1 before any; times 0.11. A missed window costs 1. The first 15 % of a file (at most 750 rows) do not count. One threshold is
-//! chosen for all files; 0 is who detects nothing and 100 who detects each window at once.
+//! A detection inside of a window is worth 2/(1+exp(5y))-1 at its place y in -1..0, scaled so that the first row is
+//! worth 1; only the first of a window counts. One outside costs the same function of its distance behind the last
+//! window, in widths of that window, or 1 before any; times 0.11. A missed window costs 1. The first 15 % of a file (at
+//! most 750 rows) do not count. One threshold is chosen for all files; 0 is who detects nothing and 100 who detects
+//! each window at once.
 //!
 //! Data: the directory that OGIVE_NAB_DIR names, with `data/*/*.csv` or `.csv.gz` and `labels/combined_windows.json`.
 

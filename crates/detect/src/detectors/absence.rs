@@ -1,8 +1,8 @@
 //! Absence: learns how often a series comes, and says until when its next sample must have come.
 //!
 //! Invariants: a deadline is later than the last sample; there is none before [`GAPS_MIN`] gaps were seen. The caller
-//! compares it with the watermark of the series' *source*, never with the wall clock: a source that stands still makes its
-//! series unknown, not absent.
+//! compares it with the watermark of the series' *source*, never with the wall clock: a source that stands still makes
+//! its series unknown, not absent.
 //!
 //! Failure: an irregular series has no provable bound. For a Poisson stream of mean gap m the chance that a gap exceeds
 //! `ln(1e8) m` is 1e-8; for exchangeable gaps the chance that the next exceeds the largest of n is at most 1/(n+1), and
@@ -16,8 +16,8 @@ pub const GAPS_MIN: u32 = 16;
 /// The largest gap is that of the last 64 to 128 gaps: two windows of 64, the older one dropped as a third begins.
 const WINDOW: u32 = 64;
 
-/// A coefficient of variation below this is a periodic series: one that jitters by a tenth, and misses a sample now and then
-/// (one double gap in 64 is 0.125).
+/// A coefficient of variation below this is a periodic series: one that jitters by a tenth, and misses a sample now and
+/// then (one double gap in 64 is 0.125).
 const CV_PERIODIC: f64 = 0.25;
 
 /// ln(1e8): one false absence in 1e8 gaps of a Poisson stream.

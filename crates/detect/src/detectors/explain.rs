@@ -1,9 +1,9 @@
 //! Which label explains a change: the values of one label that carry most of it and were not expected to.
 //!
-//! After Adtributor (Bhagwan and others, NSDI 2014): for each label the values are taken by their surprise, the part of the
-//! Jensen-Shannon divergence between expected and actual shares, as long as each explains at least [`SHARE_EACH`] of the
-//! change, until together they explain [`SHARE_ALL`] of it. Labels are ordered by the surprise of what was taken: few values
-//! that carry all of it come first.
+//! After Adtributor (Bhagwan and others, NSDI 2014): for each label the values are taken by their surprise, the part of
+//! the Jensen-Shannon divergence between expected and actual shares, as long as each explains at least [`SHARE_EACH`]
+//! of the change, until together they explain [`SHARE_ALL`] of it. Labels are ordered by the surprise of what was
+//! taken: few values that carry all of it come first.
 
 /// A value that explains less of the change is left out.
 pub const SHARE_EACH: f64 = 0.1;

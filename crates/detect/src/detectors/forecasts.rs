@@ -1,7 +1,7 @@
 //! Saturation of many series as they come: points of six minutes each, a forecast with each new one.
 //!
-//! A finding begins when even the late bound is within [`HORIZON`], and ends when the limit is twice as far away or out of
-//! reach: a forecast that hovers around the horizon is one finding. A new series that rises through its first
+//! A finding begins when even the late bound is within [`HORIZON`], and ends when the limit is twice as far away or out
+//! of reach: a forecast that hovers around the horizon is one finding. A new series that rises through its first
 //! [`POINTS_MIN`](super::saturation::POINTS_MIN) points, 72 minutes, is taken at its word until it first drops.
 //!
 //! Limits: [`SERIES_MAX`] series, [`POINTS_MAX`] points each; series beyond are not judged, which

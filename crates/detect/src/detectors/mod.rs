@@ -10,8 +10,8 @@
 //!
 //! [`monitor`] runs them over many series.
 //!
-//! Invariants: no clock, no disk, no network, no randomness: the same cells give the same findings, and a replay of stored
-//! cells those that were reported live.
+//! Invariants: no clock, no disk, no network, no randomness: the same cells give the same findings, and a replay of
+//! stored cells those that were reported live.
 
 pub mod absence;
 pub mod explain;

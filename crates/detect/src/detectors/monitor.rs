@@ -1,10 +1,12 @@
 //! All detectors over many series: cells go in as they close, findings come out with each step of the watermark.
 //!
-//! A series belongs to a source, named by the first of [`SOURCE_LABELS`] that it has. A source's watermark is the newest time
-//! of its series; a series is absent when that has passed its deadline. A source is lost when the monitor's own watermark has.
+//! A series belongs to a source, named by the first of [`SOURCE_LABELS`] that it has. A source's watermark is the
+//! newest time of its series; a series is absent when that has passed its deadline. A source is lost when the monitor's
+//! own watermark has.
 //!
-//! Limits: [`Options::series_max`] series; of more nothing is judged, which [`Monitor::refused`] counts. What a source finds of
-//! one kind in one step is one finding when it is more than [`ALONE_MAX`]. A series that is silent for [`FORGOTTEN`] goes.
+//! Limits: [`Options::series_max`] series; of more nothing is judged, which [`Monitor::refused`] counts. What a source
+//! finds of one kind in one step is one finding when it is more than [`ALONE_MAX`]. A series that is silent for
+//! [`FORGOTTEN`] goes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -109,7 +111,8 @@ impl Hasher for Unhashed {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The golden ratio in 64 bits: its multiples differ in their high bits, which the table distinguishes entries by.
+        // The golden ratio in 64 bits: its multiples differ in their high bits, which the table distinguishes entries
+        // by.
         self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
@@ -305,7 +308,8 @@ impl Monitor {
         at
     }
 
-    /// No sample up to `watermark` is expected any more, apart from the lateness: returns the findings since the last step.
+    /// No sample up to `watermark` is expected any more, apart from the lateness: returns the findings since the last
+    /// step.
     pub fn advance(&mut self, watermark: WallMs) -> Vec<Reported> {
         if watermark <= self.watermark {
             return Vec::new();

@@ -1,8 +1,9 @@
 //! Novelty of a number: how far it leaves everything that the series did before, in several views of it.
 //!
-//! Views are the value, its means over an hour and a quarter of a day, its steps, its spread over a quarter of a day, and its difference from a day before. Each view
-//! remembers a sample of its past; its novelty is how far the newest is beyond that past's extremes, in units of the past's own
-//! spread. A series that did something once is not surprised the second time, and a new level is new once.
+//! Views are the value, its means over an hour and a quarter of a day, its steps, its spread over a quarter of a day,
+//! and its difference from a day before. Each view remembers a sample of its past; its novelty is how far the newest is
+//! beyond that past's extremes, in units of the past's own spread. A series that did something once is not surprised
+//! the second time, and a new level is new once.
 //!
 //! Limits: [`PAST`] remembered values a view, thinned evenly as the past grows; [`VIEWS`] views.
 

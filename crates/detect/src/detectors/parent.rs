@@ -1,8 +1,9 @@
 //! One finding for a lost parent: which label do the series that went silent have in common?
 //!
-//! Among N series K are silent. Of the n series with a label pair, k are: the pair is a parent when k >= .9 n, k >= .9 K and
-//! k >= [`CHILDREN_MIN`]. Of several the one with the greatest likelihood ratio of two silence rates, inside and outside of
-//! the pair, against one rate wins. What it does not explain is judged again, for at most [`PARENTS_MAX`] parents.
+//! Among N series K are silent. Of the n series with a label pair, k are: the pair is a parent when k >= .9 n, k >= .9
+//! K and k >= [`CHILDREN_MIN`]. Of several the one with the greatest likelihood ratio of two silence rates, inside and
+//! outside of the pair, against one rate wins. What it does not explain is judged again, for at most [`PARENTS_MAX`]
+//! parents.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -27,7 +28,8 @@ pub struct Parent<P> {
     pub evidence: f64,
 }
 
-/// The parents of `silent` series, given by the pairs of each; `series` is the number of all series, `with` counts those that have a pair.
+/// The parents of `silent` series, given by the pairs of each; `series` is the number of all series, `with` counts
+/// those that have a pair.
 ///
 /// Costs `silent` times pairs, for each parent found and once more. On equal evidence the order of `P` decides.
 #[must_use]

@@ -1,8 +1,8 @@
 //! What is usual: the tolerated mean of a share, learned on line over an hour, and one for each hour of the week.
 //!
-//! tau = max(1.2 mean, 1.05 (largest mean of 60 cells, each capped at their 99th percentile, + the mean of what was capped
-//! away)): a series that wobbles for a minute at a time has a tau above its wobble, and lone bad cells raise it by no more
-//! than their own share.
+//! tau = max(1.2 mean, 1.05 (largest mean of 60 cells, each capped at their 99th percentile, + the mean of what was
+//! capped away)): a series that wobbles for a minute at a time has a tau above its wobble, and lone bad cells raise it
+//! by no more than their own share.
 
 /// Cells of a block: a minute of one-second cells.
 pub(crate) const BLOCK: u32 = 60;
@@ -63,8 +63,8 @@ impl Learner {
         (1.2 * self.mean(cells)).max(1.05 * (self.block_max + away))
     }
 
-    /// As [`Learner::push`], of cells that are bad (1) or not (0): here `away` counts the bad that follow a bad one, and `cap` is the
-    /// cell before.
+    /// As [`Learner::push`], of cells that are bad (1) or not (0): here `away` counts the bad that follow a bad one,
+    /// and `cap` is the cell before.
     pub(crate) fn push_cell(&mut self, y: f32) {
         self.sum += y;
         self.away += y * self.cap;
@@ -72,9 +72,9 @@ impl Learner {
         self.block += y;
     }
 
-    /// The tolerated mean of cells that are either bad or not, with one in ten bad. If bad ones are clustered, more than
-    /// [`TOGETHER`] of a minute or consecutive [`PAIRS`] times as often as by chance, they are not independent enough to bet
-    /// on, and all are tolerated. Independent ones fill 22 % of the worst of 60 minutes.
+    /// The tolerated mean of cells that are either bad or not, with one in ten bad. If bad ones are clustered, more
+    /// than [`TOGETHER`] of a minute or consecutive [`PAIRS`] times as often as by chance, they are not independent
+    /// enough to bet on, and all are tolerated. Independent ones fill 22 % of the worst of 60 minutes.
     pub(crate) fn tolerated_of_cells(&self, cells: f32) -> f32 {
         let (mean, pairs) = (self.mean(cells), self.away / cells);
         let is_dependent = self.block_max > TOGETHER || pairs > PAIRS * mean * mean || mean < 0.03;
@@ -90,8 +90,8 @@ const WIDTH: usize = 6;
 const STEPS: f32 = 4.0;
 /// Code 1 is 2^-10, about [`super::shape::TAU_MIN`]; code 41 is 1.
 const CODE_ONE: f32 = 41.0;
-/// Codes above the base that an hour can hold; 0 means unknown. 15 codes are a factor of 11 between quiet and busy hours: if
-/// they differ by more, the quiet ones tolerate a little more than necessary.
+/// Codes above the base that an hour can hold; 0 means unknown. 15 codes are a factor of 11 between quiet and busy
+/// hours: if they differ by more, the quiet ones tolerate a little more than necessary.
 const ABOVE_MAX: u8 = 15;
 
 /// Tolerated means by hour of the week: four bits each above the base of their level, 150 bytes.

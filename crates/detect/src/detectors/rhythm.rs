@@ -2,14 +2,14 @@
 //!
 //! Two tests over the *onsets* of bad seconds (only the first second of a run counts, so that one long outage is one
 //! event):
-//! - **Folding**: the onsets of the last hour are folded at the 41 divisors of 3600 s from 3 s to 1200 s. With k onsets, of which the
-//!   fullest window of w in {1, 2} phases holds m, p = 41 * 2 * P * P(Binomial(k, w/P) >= m). It reports at p < 1e-6 over
-//!   at least three cycles.
+//! - **Folding**: the onsets of the last hour are folded at the 41 divisors of 3600 s from 3 s to 1200 s. With k
+//!   onsets, of which the fullest window of w in {1, 2} phases holds m, p = 41 * 2 * P * P(Binomial(k, w/P) >= m). It
+//!   reports at p < 1e-6 over at least three cycles.
 //! - **Gap lock**, for periods that do not divide an hour: the last m gaps are within 2 s of their median G, and
 //!   (m - 1) * log10(e G / 4) >= 7.
 //!
-//! Invariants: memory is [`Rhythm`] plus 456 bytes while the last hour had an onset; an onset costs at most one fold over
-//! the onsets of an hour, and above 60 of them one fold a minute.
+//! Invariants: memory is [`Rhythm`] plus 456 bytes while the last hour had an onset; an onset costs at most one fold
+//! over the onsets of an hour, and above 60 of them one fold a minute.
 
 use ogive_model::{Ms, WallMs};
 
@@ -332,7 +332,8 @@ mod tests {
 
     #[test]
     fn a_hole_of_a_second_and_a_half_each_minute_is_named_within_six_cycles() {
-        // The fault this was built for: a crash loop cut a stream for 1.5 s each 60 s, and nobody saw it for half an hour.
+        // The fault this was built for: a crash loop cut a stream for 1.5 s each 60 s, and nobody saw it for half an
+        // hour.
         let (cycles, finding) = first((0..20).map(|at| (NOON + 17_000 + at * 60_000, 1_500.0))).expect("found");
         assert!(cycles <= 6, "{cycles}");
         let text = &finding.sentence;

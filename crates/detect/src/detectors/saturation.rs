@@ -1,8 +1,9 @@
 //! Saturation: when a growing value reaches its limit, with bounds.
 //!
-//! The slope is Theil and Sen's: the median of the slopes between all pairs of points, so that outliers do not bend it. The
-//! early and the late bound use the slopes at 5 and 95 per cent of those pairs: a sawtooth, whose pairs slope both ways, has
-//! no late bound and stays silent. Nothing is proved about the future; the bounds say how steady the past was.
+//! The slope is Theil and Sen's: the median of the slopes between all pairs of points, so that outliers do not bend it.
+//! The early and the late bound use the slopes at 5 and 95 per cent of those pairs: a sawtooth, whose pairs slope both
+//! ways, has no late bound and stays silent. Nothing is proved about the future; the bounds say how steady the past
+//! was.
 //!
 //! Limits: [`POINTS_MAX`] points; more are thinned evenly.
 

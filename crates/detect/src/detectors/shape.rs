@@ -1,15 +1,16 @@
 //! Change of shape: the share of operations above learned quantiles, judged by a bounded-mean e-detector.
 //!
-//! For each [`Level`] Y is a share of the cell: of operations above the reference's quantile .5, .9, .99 or .999, of those
-//! below its quantile .5, or whether the cell's median is above the 90th percentile of medians. tau is the mean of Y that is
-//! tolerated whatever came before. With bets lambda in {.25, .6, .95}/tau the Shiryaev-Roberts e-detector (Shin, Ramdas,
+//! For each [`Level`] Y is a share of the cell: of operations above the reference's quantile .5, .9, .99 or .999, of
+//! those below its quantile .5, or whether the cell's median is above the 90th percentile of medians. tau is the mean
+//! of Y that is tolerated whatever came before. With bets lambda in {.25, .6, .95}/tau the Shiryaev-Roberts e-detector
+//! (Shin, Ramdas,
 //! Rinaldo: "E-detectors", 2022) is
 //!
 //! > e = 1 + lambda (Y - tau);  M <- (1 + M) e;  alarm when the weighted mean of all M >= A.
 //!
 //! Invariants: while every conditional mean of Y is at most tau, the mean number of cells to a false alarm is at least
-//! [`ALARM`], whatever depends on whatever: 3.6e9 cells of a second are a million hours. One bad cell multiplies the mean
-//! by at most 1/tau of its level, so that none can alarm alone (tau >= [`TAU_MIN`]).
+//! [`ALARM`], whatever depends on whatever: 3.6e9 cells of a second are a million hours. One bad cell multiplies the
+//! mean by at most 1/tau of its level, so that none can alarm alone (tau >= [`TAU_MIN`]).
 //!
 //! When it began: W <- max(1, W) e with lambda = .5/tau; the cell after the last one at which W was below 1.
 //!
@@ -25,7 +26,8 @@ use super::reference::{BLOCK, Hours, Learner};
 
 /// The guaranteed mean number of cells between false alarms: a million hours of one second.
 pub const ALARM: f32 = 3.6e9;
-/// The smallest tolerated mean: a single cell full of slow operations is then worth ln(1000) = 6.9 of the 22 nats of an alarm.
+/// The smallest tolerated mean: a single cell full of slow operations is then worth ln(1000) = 6.9 of the 22 nats of an
+/// alarm.
 pub const TAU_MIN: f32 = 1e-3;
 /// Cells whose merged distribution gives the quantiles.
 pub const WARM_CELLS: u16 = 600;
@@ -54,8 +56,8 @@ pub enum Level {
     Above(u8),
     /// Operations below its median.
     Below,
-    /// Cells whose median is above nine in ten medians of the reference: detects a small shift of everything. It is not judged where
-    /// medians of the reference drifted together, which would look like a shift each time.
+    /// Cells whose median is above nine in ten medians of the reference: detects a small shift of everything. It is not
+    /// judged where medians of the reference drifted together, which would look like a shift each time.
     Median,
 }
 
@@ -77,7 +79,8 @@ pub struct Edges {
     quantiles: Cuts,
 }
 
-/// The quantiles .5, .9, .99 and .999; infinite, or one past the last index, where there are too few operations to determine them.
+/// The quantiles .5, .9, .99 and .999; infinite, or one past the last index, where there are too few operations to
+/// determine them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cuts {
     /// The first decimal bins above them.
@@ -115,8 +118,8 @@ impl Edges {
         Self { median_high: f32::INFINITY, quantiles: Cuts::Values([f32::INFINITY; 4]) }
     }
 
-    /// The shares of decimal bins of numbers above zero. One bin ends where the next begins, so indexes alone decide what is above:
-    /// a tenth of the work of comparing the edges of each.
+    /// The shares of decimal bins of numbers above zero. One bin ends where the next begins, so indexes alone decide
+    /// what is above: a tenth of the work of comparing the edges of each.
     fn decimal<C: Count>(&self, cuts: [i32; 4], bins: &Bins<C>) -> Option<Shares> {
         let (indexes, counts) = (bins.indexes(), bins.counts());
         let sum = |from: usize, to: usize| sum_of(&counts[from..to]);
@@ -550,7 +553,8 @@ impl Shape {
         }
     }
 
-    /// What is tolerated from here on: the values of this hour of the week if known, and otherwise those of the previous hour.
+    /// What is tolerated from here on: the values of this hour of the week if known, and otherwise those of the
+    /// previous hour.
     fn open_hour(&mut self) {
         let known = self.hours.as_ref().and_then(|hours| hours.get(self.hour));
         for (detector, tau) in self.detectors.iter_mut().zip(known.into_iter().flatten()) {
@@ -603,7 +607,8 @@ fn sum_of<C: Count>(counts: &[C]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// As [`median`], for decimal bins of numbers above zero; the search starts at bin `near`, which has `below` samples before it.
+/// As [`median`], for decimal bins of numbers above zero; the search starts at bin `near`, which has `below` samples
+/// before it.
 fn median_near<C: Count>(bins: &Bins<C>, near: usize, below: f64, total: f64) -> f32 {
     let (indexes, counts, half) = (bins.indexes(), bins.counts(), total / 2.0);
     let (mut at, mut before) = (near, below);

@@ -1,8 +1,8 @@
 //! The odd one out among siblings, and the difference from last week, by the distance between histograms.
 //!
-//! The distance is the logarithmic earth mover's of `ogive-hist`: the mean factor by which samples would have to move. Each
-//! sibling is compared with all others together; it is odd when its distance exceeds three times the noise of its samples,
-//! three times the median distance of the siblings, and ln([`FACTOR_MIN`]).
+//! The distance is the logarithmic earth mover's of `ogive-hist`: the mean factor by which samples would have to move.
+//! Each sibling is compared with all others together; it is odd when its distance exceeds three times the noise of its
+//! samples, three times the median distance of the siblings, and ln([`FACTOR_MIN`]).
 
 use ogive_hist::{Histogram, SchemeMismatch};
 use ogive_model::WallMs;

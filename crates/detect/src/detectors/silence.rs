@@ -1,9 +1,9 @@
-//! Who is silent, and what is said of it: suspects are held until their deadline so that parents form first; a parent is one
-//! finding, and its children are suppressed until it is back.
+//! Who is silent, and what is said of it: suspects are held until their deadline so that parents form first; a parent
+//! is one finding, and its children are suppressed until it is back.
 //!
-//! Invariants: a series is judged on the watermark of its source; while the source is silent its series are unknown, and the
-//! source is what is reported. What returns is resynchronised: its outage is not learned as a gap. Each fault has one finding
-//! as it begins and one as it ends.
+//! Invariants: a series is judged on the watermark of its source; while the source is silent its series are unknown,
+//! and the source is what is reported. What returns is resynchronised: its outage is not learned as a gap. Each fault
+//! has one finding as it begins and one as it ends.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,9 +1,9 @@
 //! Backtests: would rules have alerted over what is stored, when, and how often with another `for`?
 //!
-//! Invariants: groups are evaluated at the slots, in the order, with the queries, templates, limits and states that they have when
-//! they run live. They begin without alerts, and do not see what their rules once stored.
-//! Limits: [`EVALUATIONS_MAX`] evaluations of rules, [`TRANSITIONS_MAX`] transitions that are listed (all are counted), and what
-//! the engine charges.
+//! Invariants: groups are evaluated at the slots, in the order, with the queries, templates, limits and states that
+//! they have when they run live. They begin without alerts, and do not see what their rules once stored.
+//! Limits: [`EVALUATIONS_MAX`] evaluations of rules, [`TRANSITIONS_MAX`] transitions that are listed (all are counted),
+//! and what the engine charges.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,11 @@
 //! What a rule asks for beyond Prometheus, in annotations that other programs pass on as texts.
 //!
 //! - `ogive_clear: EXPR`: a firing alert ends only when this expression gives an element of its labels.
-//! - `ogive_count: EXPR` and `ogive_min_count: NUMBER`: an element counts only when this expression gives at least the number for its
-//!   labels.
-//! - `ogive_no_data: resolve|keep|ok|alert`: what becomes of an alert whose element is gone because its data is, and not because its
-//!   condition is false. `ogive_data: EXPR` says what its data is; otherwise it is what the condition compares.
+//! - `ogive_count: EXPR` and `ogive_min_count: NUMBER`: an element counts only when this expression gives at least the
+//!   number for its labels.
+//! - `ogive_no_data: resolve|keep|ok|alert`: what becomes of an alert whose element is gone because its data is, and
+//!   not because its condition is false. `ogive_data: EXPR` says what its data is; otherwise it is what the condition
+//!   compares.
 
 use std::collections::BTreeMap;
 

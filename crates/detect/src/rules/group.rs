@@ -1,7 +1,7 @@
 //! A group of rules, evaluated in order at its slots.
 //!
-//! Invariants: rules see what those before them gave in the same slot; a series that a rule no longer gives ends with a stale
-//! marker; a rule that fails keeps its alerts and series and the others go on.
+//! Invariants: rules see what those before them gave in the same slot; a series that a rule no longer gives ends with a
+//! stale marker; a rule that fails keeps its alerts and series and the others go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,15 +169,15 @@ impl Group {
         out
     }
 
-    /// Until when a firing alert that is sent at `time` is valid unless it is sent again: four times the longer of interval and
-    /// delay, so that two failed deliveries do not end it.
+    /// Until when a firing alert that is sent at `time` is valid unless it is sent again: four times the longer of
+    /// interval and delay, so that two failed deliveries do not end it.
     #[must_use]
     pub fn valid_until(&self, time: WallMs, resend_delay: Ms) -> WallMs {
         time + self.interval.max(resend_delay) * 4
     }
 
-    /// Takes over the state of `before`: rules are the same when their name and labels are. Series that are not taken over end at the
-    /// next evaluation.
+    /// Takes over the state of `before`: rules are the same when their name and labels are. Series that are not taken
+    /// over end at the next evaluation.
     pub fn take_over(&mut self, before: Self) {
         let mut old: BTreeMap<(String, BTreeMap<String, String>), Vec<Rule>> = BTreeMap::new();
         for rule in before.rules.into_iter().rev() {

@@ -1,8 +1,10 @@
 //! The store of a backtest: what is stored, read ahead in ranges, with the series of the tested rules in front of it.
 //!
-//! Invariants: the elements of an expression are those that an instant query gives. An expression is read ahead only when no series
-//! of the tested rules can be among what it selects and it does not depend on where its range begins or ends.
-//! Limits: [`AHEAD`] instants at once, and what the engine charges for them; [`OWN_SAMPLES_MAX`] samples of the tested rules.
+//! Invariants: the elements of an expression are those that an instant query gives. An expression is read ahead only
+//! when no series of the tested rules can be among what it selects and it does not depend on where its range begins or
+//! ends.
+//! Limits: [`AHEAD`] instants at once, and what the engine charges for them; [`OWN_SAMPLES_MAX`] samples of the tested
+//! rules.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +44,8 @@ pub(super) struct Past<'a> {
 /// The result of an expression.
 type Answer = Result<Vec<InstantSample>, String>;
 
-/// Replays the results that rules got from a [`Past`]: a rule that differs from one of them only in its state makes the same queries.
+/// Replays the results that rules got from a [`Past`]: a rule that differs from one of them only in its state makes the
+/// same queries.
 pub(super) struct CachedAnswers<'p, 'a> {
     past: &'p Past<'a>,
     given: Vec<Answer>,
@@ -96,8 +99,8 @@ struct Ahead {
 }
 
 impl<'a> Past<'a> {
-    /// The contents of `behind`, without the series of the names in `own`, which rules with these expressions produce. `reads_all` is set
-    /// when something else may read series by any name.
+    /// The contents of `behind`, without the series of the names in `own`, which rules with these expressions produce.
+    /// `reads_all` is set when something else may read series by any name.
     pub(super) fn new(
         behind: &'a dyn Select,
         own: &BTreeSet<String>,
@@ -226,7 +229,8 @@ fn selects(expr: &Expr, name: &str) -> bool {
     own || expr.children().into_iter().any(|child| selects(child, name))
 }
 
-/// Whether an expression may give something else in a range than at an instant. Words inside texts count too: then it is only slower.
+/// Whether an expression may give something else in a range than at an instant. Words inside texts count too: then it
+/// is only slower.
 fn depends_on_range(text: &str) -> bool {
     ["start()", "end()", "step()", "range()"].iter().any(|word| text.contains(word))
 }

@@ -60,8 +60,8 @@ pub struct Rule {
     pub(crate) seen: BTreeMap<Labels, WallMs>,
 }
 
-/// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: with more, a condition is always true, or needs
-/// aggregation or a limit. The rule fails then and its alerts are unchanged.
+/// 50,000 alerts of a rule whose group has no limit, some 50 MB with their texts: with more, a condition is always
+/// true, or needs aggregation or a limit. The rule fails then and its alerts are unchanged.
 pub const ALERTS_MAX: usize = 50_000;
 /// A day: data missing for longer counts as gone for good, and its alert ends.
 pub const SEEN: Ms = Ms::from_secs(86_400);

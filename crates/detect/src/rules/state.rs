@@ -1,7 +1,7 @@
 //! The state of groups as it is kept over restarts.
 //!
-//! Invariants: what is restored goes on as if nothing had happened: an alert that fired fires on since the same instant, one that
-//! is pending stays pending, one that fires on without its element keeps its time.
+//! Invariants: what is restored goes on as if nothing had happened: an alert that fired fires on since the same
+//! instant, one that is pending stays pending, one that fires on without its element keeps its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::alert::{Alert, AlertState};
 use super::group::Group;
 
-/// Pending alerts in a state that is older than this start over: 1 h, as in Prometheus. It is not known whether their element
-/// existed all the time.
+/// Pending alerts in a state that is older than this start over: 1 h, as in Prometheus. It is not known whether their
+/// element existed all the time.
 pub const OUTAGE_TOLERANCE: Ms = Ms::from_secs(3_600);
 
 type Pairs = Vec<(String, String)>;

@@ -55,7 +55,8 @@ pub trait Storage {
 
 /// Series in memory, in front of another store or alone.
 ///
-/// A series that is appended here hides the same names of the store behind: a backtest does not see what its rules wrote earlier.
+/// A series that is appended here hides the same names of the store behind: a backtest does not see what its rules
+/// wrote earlier.
 #[derive(Default)]
 pub struct MemoryStore<'a> {
     series: RwLock<BTreeMap<Labels, BTreeMap<WallMs, Point>>>,

@@ -44,8 +44,8 @@ pub(crate) fn first_document<T: DeserializeOwned + Default>(text: &str) -> Resul
     })
 }
 
-/// The parser's error for a quoted text whose next line is not indented deeper than its key. Go's parser accepts such lines, and public
-/// files have them.
+/// The parser's error for a quoted text whose next line is not indented deeper than its key. Go's parser accepts such
+/// lines, and public files have them.
 const SHALLOW: &str = "invalid indentation in multiline quoted scalar";
 
 /// Each costs parsing the file up to it.

@@ -1,8 +1,9 @@
-//! Access logs of nginx and Apache: `CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES`, with a virtual host before it, and behind it
-//! referer and user agent (combined), other quoted texts, a bare number (the seconds that the request took) and `name=value` pairs.
+//! Access logs of nginx and Apache: `CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES`, with a virtual host before it,
+//! and behind it referer and user agent (combined), other quoted texts, a bare number (the seconds that the request
+//! took) and `name=value` pairs.
 //!
-//! Fields: `vhost`, `client`, `user`, `time`, `request`, `method`, `path`, `query`, `protocol`, `status`, `bytes`, `referer`, `agent`,
-//! `forwarded`, `request_time`, and the pairs by their names. What is `-` is not there.
+//! Fields: `vhost`, `client`, `user`, `time`, `request`, `method`, `path`, `query`, `protocol`, `status`, `bytes`,
+//! `referer`, `agent`, `forwarded`, `request_time`, and the pairs by their names. What is `-` is not there.
 
 use std::ops::ControlFlow;
 

@@ -1,7 +1,8 @@
 //! Lines of container runtimes: those of CRI (containerd, CRI-O), `TIME STREAM TAGS MESSAGE`, and Docker's json-file,
 //! `{"log":"MESSAGE\n","stream":"STREAM","time":"TIME"}`.
 //!
-//! Fields: `time`, `stream`, `flag` (`P` when the message goes on in the next line, else `F`), `message`, and Docker's `attrs.NAME`.
+//! Fields: `time`, `stream`, `flag` (`P` when the message goes on in the next line, else `F`), `message`, and Docker's
+//! `attrs.NAME`.
 //! Invariants: a message that is put together from pieces reads as if it had been written in one line.
 
 use std::ops::{ControlFlow, Range};

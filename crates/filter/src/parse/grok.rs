@@ -1,4 +1,5 @@
-//! Grok: expressions that name others, `%{PATTERN}`, `%{PATTERN:field}` and `%{PATTERN:field:type}` (the type is not needed here).
+//! Grok: expressions that name others, `%{PATTERN}`, `%{PATTERN:field}` and `%{PATTERN:field:type}` (the type is not
+//! needed here).
 //!
 //! The patterns have the names that grok's users know and are written for a linear engine: none looks ahead or behind.
 //! Limits: [`DEPTH_MAX`] patterns inside each other, [`EXPRESSION_BYTES_MAX`] of what comes of it.

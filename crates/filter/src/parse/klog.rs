@@ -1,7 +1,7 @@
 //! Lines of klog, which Kubernetes' own programs write: `LMMDD HH:MM:SS.UUUUUU THREAD FILE:LINE] MESSAGE`.
 //!
-//! Fields: `level` (`info`, `warning`, `error`, `fatal`), `clock` (month, day and time of the machine, without a year), `thread`, `file`,
-//! `file_line`, `msg`. A structured message is quoted, and pairs follow it: they are fields, too.
+//! Fields: `level` (`info`, `warning`, `error`, `fatal`), `clock` (month, day and time of the machine, without a year),
+//! `thread`, `file`, `file_line`, `msg`. A structured message is quoted, and pairs follow it: they are fields, too.
 
 use std::ops::ControlFlow;
 

@@ -1,6 +1,7 @@
 //! Lines into fields: the formats that a filter can name.
 //!
-//! Invariants: a parser that does not fit leaves no field behind; expressions are linear in the line (the `regex` crate).
+//! Invariants: a parser that does not fit leaves no field behind; expressions are linear in the line (the `regex`
+//! crate).
 //! Limits: [`LINE_BYTES_MAX`] of a line, those of [`Fields`], [`expression::EXPRESSION_BYTES_MAX`] of an expression.
 
 mod access;

@@ -1,7 +1,8 @@
-//! The error log of nginx: `DATE TIME [LEVEL] PID#TID: *CONNECTION MESSAGE, client: A, server: B, request: "C", upstream: "D", host: "E"`.
+//! The error log of nginx: `DATE TIME [LEVEL] PID#TID: *CONNECTION MESSAGE, client: A, server: B, request: "C",
+//! upstream: "D", host: "E"`.
 //!
-//! Fields: `time`, `level`, `pid`, `connection`, `message`, those behind the message by their names, and of the request what an access
-//! log has.
+//! Fields: `time`, `level`, `pid`, `connection`, `message`, those behind the message by their names, and of the request
+//! what an access log has.
 
 use super::access::{put_request, quoted};
 use crate::fields::Fields;

@@ -1,8 +1,8 @@
 //! Sessions: a line that begins something and one that ends it, joined by an id into a duration.
 //!
-//! Invariants: a duration is in the batch of the line that completes its session, under that batch's number, and each time that this
-//! batch comes; so it counts once, as every number does. It is in the cell of its end's time, whichever line came first. Lines of
-//! different tenants are never joined.
+//! Invariants: a duration is in the batch of the line that completes its session, under that batch's number, and each
+//! time that this batch comes; so it counts once, as every number does. It is in the cell of its end's time, whichever
+//! line came first. Lines of different tenants are never joined.
 //! Limits: [`ID_BYTES_MAX`] of an id, 256 bytes of a value, those of [`table`].
 //! Failure: open lines are in memory alone; a restart forgets them, and counts ends whose begin it forgot as unmatched.
 

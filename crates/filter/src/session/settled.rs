@@ -1,7 +1,7 @@
 //! What became of lines, so that a batch that comes again gets what it got first.
 //!
-//! Invariants: the line that completed a session gives its duration each time it comes, every other settled line nothing; the duration is
-//! thus in batches of one number alone.
+//! Invariants: the line that completed a session gives its duration each time it comes, every other settled line
+//! nothing; the duration is thus in batches of one number alone.
 //! Limits: twice as many lines as may be open, [`SETTLED_BYTES_MAX`]; the oldest are forgotten.
 
 use std::collections::{HashMap, VecDeque};

@@ -1,7 +1,7 @@
 //! The open lines of a rule for sessions, by id.
 //!
-//! Invariants: at most one line of an id is open; which cells come of lines does not depend on how they are cut into batches, and, as
-//! long as an id belongs to one session and no limit is reached, not on their order either.
+//! Invariants: at most one line of an id is open; which cells come of lines does not depend on how they are cut into
+//! batches, and, as long as an id belongs to one session and no limit is reached, not on their order either.
 //! Limits: `open_max` open lines, [`OPEN_BYTES_MAX`], and the timeout; those of [`Settled`].
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,7 +1,7 @@
 //! What became of the lines of a rule for sessions, counted.
 //!
-//! Invariants: each line counts once, however often its batch comes: twice `Matched`, and every other outcome, and the lines that are
-//! open, are together the lines that begin or end a session. Only `IdInvalid` counts again.
+//! Invariants: each line counts once, however often its batch comes: twice `Matched`, and every other outcome, and the
+//! lines that are open, are together the lines that begin or end a session. Only `IdInvalid` counts again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

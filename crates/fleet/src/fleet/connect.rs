@@ -17,8 +17,8 @@ impl Fleet {
         self.connection(broker, Connect::from_target(target, by)).await
     }
 
-    /// Asks `broker` to show what comes to it in the name of `by`, and waits for the connection that carries it: lines of
-    /// [`WatchColumn`](crate::WatchColumn).
+    /// Asks `broker` to show what comes to it in the name of `by`, and waits for the connection that carries it: lines
+    /// of [`WatchColumn`](crate::WatchColumn).
     ///
     /// # Errors
     /// Why there is none.
@@ -64,7 +64,8 @@ impl Fleet {
         Ok((name, arrival))
     }
 
-    /// When the broker enrolled; none when it was revoked or is not there. A connection through it ends when this changes.
+    /// When the broker enrolled; none when it was revoked or is not there. A connection through it ends when this
+    /// changes.
     pub fn enrolled_ms(&self, broker: &str) -> Option<i64> {
         let state = self.state();
         let enrolment = state.members.get(broker).map(|member| &member.enrolment);

@@ -112,8 +112,8 @@ fn seconds(text: &str, reason: &'static str) -> Result<f64, Error> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite()).ok_or(Error::HdrLog(reason))
 }
 
-/// The line of an interval, without its end. `start` is written unchanged: for a log relative to a base time, the caller subtracts
-/// that first.
+/// The line of an interval, without its end. `start` is written unchanged: for a log relative to a base time, the
+/// caller subtracts that first.
 ///
 /// # Errors
 /// [`Error::HdrLog`] for a tag with a comma, a space or a line end, and those of [`super::encode`].

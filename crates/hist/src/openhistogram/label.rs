@@ -2,8 +2,8 @@
 
 use crate::{DecimalBin, Error};
 
-/// The bin that a label names: `"1.2e-3"`, `"-0.5"`, `"+12e-004"`, `"0"`, `"NaN"`. A number that is not an edge names the
-/// bin that contains it.
+/// The bin that a label names: `"1.2e-3"`, `"-0.5"`, `"+12e-004"`, `"0"`, `"NaN"`. A number that is not an edge names
+/// the bin that contains it.
 ///
 /// # Errors
 /// [`Error::Label`] for a text that is not a number, or a number beyond the scheme.

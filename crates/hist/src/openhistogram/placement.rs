@@ -5,8 +5,9 @@
 //! this is never done in silence. The rule is that of the C library's `hist_create_approximation_from_adhoc`, so that
 //! data converted there and here meet in the same bins.
 //!
-//! Limits: bounds at or beyond 1e127 count as infinite. The one difference: the C library lets a tail bucket that follows
-//! a bucket below zero fall back by that bucket's (negative) spread, out of its own bounds; here spreads have no sign.
+//! Limits: bounds at or beyond 1e127 count as infinite. The one difference: the C library lets a tail bucket that
+//! follows a bucket below zero fall back by that bucket's (negative) spread, out of its own bounds; here spreads have
+//! no sign.
 
 use crate::powers::power_of_ten;
 use crate::{DecimalBin, Histogram};

@@ -1,8 +1,8 @@
 //! Conformance with the OpenHistogram vectors: every record of every file of a directory.
 //!
-//! The directory is `OGIVE_VECTORS_DIR` (relative to where the test runs or to the workspace; its `openhistogram` when it
-//! has one), or the project's `vectors/openhistogram`. Passed and failed records are printed
-//! per file; the run fails when a record fails, when a `*.json` file is unknown, and when nothing was tested.
+//! The directory is `OGIVE_VECTORS_DIR` (relative to where the test runs or to the workspace; its `openhistogram` when
+//! it has one), or the project's `vectors/openhistogram`. Passed and failed records are printed per file; the run fails
+//! when a record fails, when a `*.json` file is unknown, and when nothing was tested.
 //!
 //! Where Ogive's written rule differs from the C library on purpose, a record is held to the rule, by an expectation
 //! computed here and not by the code under test; the last column counts those. The list, with reasons, is in

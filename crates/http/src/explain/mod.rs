@@ -1,9 +1,10 @@
 //! `/v1/explain`: which label values are over-represented among the samples of a box of time and value.
 //!
-//! Format: `{"status","data":{"inside","outside","series","compared","complete","rows":[{"labels","inside","outside","series",
-//! "share_inside","share_outside","difference":[low,high]}..]},"warnings"}`. Invariants: each cell of the range counts once; a
-//! sample is inside when its cell ends in (`from`, `to`] and the middle of its bin lies between `lo` and `hi`, and outside
-//! otherwise. Limits: [`ROWS_MAX`] rows.
+//! Format:
+//! `{"status","data":{"inside","outside","series","compared","complete","rows":[{"labels","inside","outside","series",
+//! "share_inside","share_outside","difference":[low,high]}..]},"warnings"}`. Invariants: each cell of the range counts
+//! once; a sample is inside when its cell ends in (`from`, `to`] and the middle of its bin lies between `lo` and `hi`,
+//! and outside otherwise. Limits: [`ROWS_MAX`] rows.
 
 mod related;
 mod shares;

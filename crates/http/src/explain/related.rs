@@ -1,10 +1,11 @@
 //! `/v1/explain/related`: which other histograms changed in the time of a box.
 //!
-//! Format: `{"status","data":{"job":[..],"compared","complete","rows":[{"name","query","unit","inside","outside","verdict","times",
-//! "sentence","words"}..]},"warnings"}`. The series of a name together in (`from`, `to`] are compared with the same in the rest of
-//! (`start`, `end`] by the test of `/v1/compare`; those that differ are listed, the surest first.
-//! Invariants: candidates are the histograms of the jobs that the expression's series have, and all where these have none; the
-//! names of the expression itself are left out. Series are read one after the other, once each.
+//! Format:
+//! `{"status","data":{"job":[..],"compared","complete","rows":[{"name","query","unit","inside","outside","verdict","times",
+//! "sentence","words"}..]},"warnings"}`. The series of a name together in (`from`, `to`] are compared with the same in
+//! the rest of (`start`, `end`] by the test of `/v1/compare`; those that differ are listed, the surest first.
+//! Invariants: candidates are the histograms of the jobs that the expression's series have, and all where these have
+//! none; the names of the expression itself are left out. Series are read one after the other, once each.
 //! Limits: [`NAMES_MAX`] names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ use super::{Area, ExplainRequest, common_step, wanted};
 /// 500: two sums of 1,000 bins for each are 12 MB.
 const NAMES_MAX: usize = 500;
 
-/// Chance exceeds twice the noise floor once in fifteen times, and three times hardly ever: many names are compared at once.
+/// Chance exceeds twice the noise floor once in fifteen times, and three times hardly ever: many names are compared at
+/// once.
 const FLOORS: f64 = 3.0;
 
 /// Quantiles whose change is put into words.
@@ -218,8 +220,8 @@ mod tests {
 
     const T: i64 = 1_700_000_000;
 
-    /// A hundred seconds; from the 51st to the 60th orders are slow, and so is the database of their job. Its cache never changes, and
-    /// another job is slow at another time.
+    /// A hundred seconds; from the 51st to the 60th orders are slow, and so is the database of their job. Its cache
+    /// never changes, and another job is slow at another time.
     async fn shop() -> Server {
         let server = Server::new();
         let names =
@@ -271,7 +273,8 @@ mod tests {
             assert!(row["verdict"] == "moved" && row["words"].as_str().unwrap().contains("slower"), "{row}");
             assert!(row["times"].as_f64().unwrap() > FLOORS, "{row}");
         }
-        // At another time the database was faster than in the rest, of which those seconds are a part; the cache never differs.
+        // At another time the database was faster than in the rest, of which those seconds are a part; the cache never
+        // differs.
         let elsewhere = asked(&server, "orders_seconds", 20, 30).await;
         assert_eq!(elsewhere["rows"].as_array().unwrap().len(), 1, "{elsewhere}");
         assert!(elsewhere["rows"][0]["words"].as_str().unwrap().contains("faster"), "{elsewhere}");

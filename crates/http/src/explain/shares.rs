@@ -1,10 +1,11 @@
 //! Which labels are more frequent among some samples than among the others. Pure.
 //!
-//! A row is a label's value, or the values of two labels. With a of A samples inside and b of B outside it stands for the shares
-//! p = a/A and q = b/B; their difference is p - q, give or take z * sqrt(p(1-p)/A + q(1-q)/B) (the normal approximation to the
-//! difference of two binomial shares). Rows are ranked by the lower end: large and sure before large and doubtful.
-//! Invariants: a label that all series share explains nothing and is no row; a pair is a row only where it says more than
-//! each of its two values. Limits: [`VALUES_MAX`] rows are compared, [`PAIRED_MAX`] of them in pairs.
+//! A row is a label's value, or the values of two labels. With a of A samples inside and b of B outside it stands for
+//! the shares p = a/A and q = b/B; their difference is p - q, give or take z * sqrt(p(1-p)/A + q(1-q)/B) (the normal
+//! approximation to the difference of two binomial shares). Rows are ranked by the lower end: large and sure before
+//! large and doubtful.
+//! Invariants: a label that all series share explains nothing and is no row; a pair is a row only where it says more
+//! than each of its two values. Limits: [`VALUES_MAX`] rows are compared, [`PAIRED_MAX`] of them in pairs.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! `GET /federate`: the last values of selected series, for another server to scrape.
 //!
-//! Format: delimited `io.prometheus.client.MetricFamily` messages for who would rather have them, with native histograms; else
-//! Prometheus text 0.0.4, where a histogram is classic. Each value has its time. States and counters alone: a delta cell is no
-//! state that a scraper could take.
+//! Format: delimited `io.prometheus.client.MetricFamily` messages for who would rather have them, with native
+//! histograms; else Prometheus text 0.0.4, where a histogram is classic. Each value has its time. States and counters
+//! alone: a delta cell is no state that a scraper could take.
 //! Limits: [`LOOKBACK`], [`SAMPLES_MAX`].
 
 mod last;

@@ -72,8 +72,8 @@ fn put_type(out: &mut String, name: &str, kind: FamilyKind) {
 /// The endings of the series that a classic histogram is.
 const PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-/// Which parts of which classic histograms a page has as separate series: of a sender that writes both kinds, or of a view that was
-/// selected by its name. If they were also made from the native histogram, they would be duplicates.
+/// Which parts of which classic histograms a page has as separate series: of a sender that writes both kinds, or of a
+/// view that was selected by its name. If they were also made from the native histogram, they would be duplicates.
 struct Stored(HashSet<(&'static str, Labels)>);
 
 impl Stored {

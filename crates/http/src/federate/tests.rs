@@ -68,7 +68,8 @@ async fn a_histogram_of_a_counter_is_classic_in_text() {
     assert_eq!(page, "# TYPE rpc_seconds_count untyped\nrpc_seconds_count{job=\"a\",instance=\"\"} 10 1700000002000\n");
 }
 
-/// A histogram with a label that is called as its buckets' bounds: two of one name in a line, and a scraper takes nothing of the page.
+/// A histogram with a label that is called as its buckets' bounds: two of one name in a line, and a scraper takes
+/// nothing of the page.
 #[tokio::test]
 async fn a_bound_stands_once_in_a_line() {
     let server = Server::new();
@@ -81,8 +82,8 @@ async fn a_bound_stands_once_in_a_line() {
     assert!(page.contains("m_count{le=\"x\",instance=\"\"} 1 "), "{page}");
 }
 
-/// A sender of both kinds: its classic series were on the page, and made of its native histogram once more, with other bounds. A scraper
-/// takes nothing of a page that has a series twice.
+/// A sender of both kinds: its classic series were on the page, and made of its native histogram once more, with other
+/// bounds. A scraper takes nothing of a page that has a series twice.
 #[tokio::test]
 async fn each_series_is_on_a_page_once() {
     let server = Server::new();

@@ -42,8 +42,8 @@ fn total(body: &Value) -> f64 {
     columns.map(|column| column["count"].as_str().unwrap().parse::<f64>().unwrap()).sum()
 }
 
-/// Once, what was "in view" was the sum of the columns: a window of a minute looked at each second counted each cell 61 times,
-/// and `offset` repeated a cell until the next one came.
+/// Once, what was "in view" was the sum of the columns: a window of a minute looked at each second counted each cell 61
+/// times, and `offset` repeated a cell until the next one came.
 #[tokio::test]
 async fn the_distribution_holds_each_cell_once() {
     let server = minutes().await;

@@ -1,9 +1,11 @@
 //! `PUT` and `POST /module/httptrap/CHECK/SECRET`: metrics as clients of Circonus send them.
 //!
-//! Invariants: the answer comes after the samples are durable. A secret in the address is a login for its check alone. Histograms
-//! without a time count once although a client tries again: the request is known by its bytes for [`AGAIN_SECONDS`].
-//! Failure: 404 for a check that is not here, 403 for a wrong secret, 406 for a body that is no JSON, as the clients know them; 413,
-//! 429, 503 and 507 as everywhere. Metrics that break a rule are named in the answer, and the others are stored.
+//! Invariants: the answer comes after the samples are durable. A secret in the address is a login for its check alone.
+//! Histograms without a time count once although a client tries again: the request is known by its bytes for
+//! [`AGAIN_SECONDS`].
+//! Failure: 404 for a check that is not here, 403 for a wrong secret, 406 for a body that is no JSON, as the clients
+//! know them; 413, 429, 503 and 507 as everywhere. Metrics that break a rule are named in the answer, and the others
+//! are stored.
 
 mod traps;
 
@@ -140,7 +142,8 @@ async fn decoded(
     reading(app, "reading the metrics", read).await
 }
 
-/// Gives a request that has histograms or texts without times of their own a number derived from its content, the same on a retry.
+/// Gives a request that has histograms or texts without times of their own a number derived from its content, the same
+/// on a retry.
 fn number_by_content(app: &App, trapped: &mut Trapped, uuid: &str, bytes: &[u8]) {
     let batch = &trapped.batch;
     let fingerprint = || ogive_protocol::fingerprint(&batch.tenant, &format!("httptrap {uuid}"), bytes);

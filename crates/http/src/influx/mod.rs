@@ -1,9 +1,10 @@
 //! `POST /write` and `POST /api/v2/write`: InfluxDB's line protocol, and what its clients ask beside it.
 //!
-//! Invariants: the answer comes after the samples are durable; each line and each sample is counted once. A request with texts is known
-//! again by its bytes: two equal texts of two requests would be two.
-//! Failure: as InfluxDB has it. 204 when everything is stored. 400 when a part never can be: the answer names the lines, the rest is
-//! stored, and clients do not send it again. 413, 429, 503 and 507: nothing is stored, and clients come back with the last three.
+//! Invariants: the answer comes after the samples are durable; each line and each sample is counted once. A request
+//! with texts is known again by its bytes: two equal texts of two requests would be two.
+//! Failure: as InfluxDB has it. 204 when everything is stored. 400 when a part never can be: the answer names the
+//! lines, the rest is stored, and clients do not send it again. 413, 429, 503 and 507: nothing is stored, and clients
+//! come back with the last three.
 
 mod query;
 mod rules;
@@ -380,8 +381,8 @@ mod tests {
         assert!(answer["error"].as_str().unwrap().contains("PromQL"));
     }
 
-    /// The `influxdb` package for Python posts `CREATE DATABASE` in the address, with the type of a JSON body that is not there, and was
-    /// answered with 415.
+    /// The `influxdb` package for Python posts `CREATE DATABASE` in the address, with the type of a JSON body that is
+    /// not there, and was answered with 415.
     #[tokio::test]
     async fn clients_create_their_database_first() {
         let server = Server::new();

@@ -1,10 +1,13 @@
-//! `/query` of InfluxDB 1.x: the statements that its clients send around their writes. There is nothing to create here, and questions about
-//! data are queried in PromQL.
+//! `/query` of InfluxDB 1.x: the statements that its clients send around their writes. There is nothing to create here,
+//! and questions about data are queried in PromQL.
 //!
-//! Format: docs.influxdata.com/influxdb/v1/query_language; each statement between semicolons has its result. Names may stand in double
-//! quotes. A statement comes in the address, or in a form; the type of a body that holds none does not matter.
-//! Limits: [`CREATED_MAX`] names that were created and have no data are remembered, until the server ends; [`STATEMENTS_MAX`].
-//! Failure: 400 with a sentence for what cannot be read, and for what is not done here; nothing of such a request is done.
+//! Format: docs.influxdata.com/influxdb/v1/query_language; each statement between semicolons has its result. Names may
+//! stand in double quotes. A statement comes in the address, or in a form; the type of a body that holds none does not
+//! matter.
+//! Limits: [`CREATED_MAX`] names that were created and have no data are remembered, until the server ends;
+//! [`STATEMENTS_MAX`].
+//! Failure: 400 with a sentence for what cannot be read, and for what is not done here; nothing of such a request is
+//! done.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! `/extension/lua/public/caql_v1`: CAQL, and PromQL as gosnowth asks for it.
 //!
-//! Format: JSON or parameters: `q`, `start_time` and `end_time` (seconds), `period` (seconds), `format` (`DF4`; `PQ` and `PQR` are an
-//! instant and a range of PromQL, whose query begins with `#lang="promql"`), `account_id`.
+//! Format: JSON or parameters: `q`, `start_time` and `end_time` (seconds), `period` (seconds), `format` (`DF4`; `PQ`
+//! and `PQR` are an instant and a range of PromQL, whose query begins with `#lang="promql"`), `account_id`.
 //! Failure: 400 with `user_error`, as the clients read it.
 
 use axum::extract::{Request, State};

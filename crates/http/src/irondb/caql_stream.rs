@@ -1,9 +1,9 @@
 //! `/extension/lua/public/caql_v1/stream`: CAQL as its periods close, as Server-Sent Events.
 //!
-//! Format: the events of `/v1/stream`; `id` is the second at which a period ends, and the data what the batch route answers for that
-//! period in a range from the stream's start: DF4 with one slot.
-//! Invariants: a value and a batch answer come from one evaluator and are the same bits; late samples cause corrections of the last
-//! [`KEPT_PERIODS`] periods. Limits: those of `/v1/stream`, and of a query.
+//! Format: the events of `/v1/stream`; `id` is the second at which a period ends, and the data what the batch route
+//! answers for that period in a range from the stream's start: DF4 with one slot.
+//! Invariants: a value and a batch answer come from one evaluator and are the same bits; late samples cause corrections
+//! of the last [`KEPT_PERIODS`] periods. Limits: those of `/v1/stream`, and of a query.
 
 use axum::Extension;
 use axum::extract::{Request, State};

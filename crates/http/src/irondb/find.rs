@@ -1,7 +1,7 @@
 //! What is stored: `/find/ACCOUNT/tags`, `tag_cats` and `tag_vals`, by a query of tags.
 //!
-//! Limits: what is found is charged to the query; an answer lists [`AccountRequest::limit`] streams, and `X-Snowth-Search-Result-Count` says how
-//! many there are.
+//! Limits: what is found is charged to the query; an answer lists [`AccountRequest::limit`] streams, and
+//! `X-Snowth-Search-Result-Count` says how many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 

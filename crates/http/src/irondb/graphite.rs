@@ -1,7 +1,7 @@
 //! Graphite's names, tags and numbers, as graphite-web asks IRONdb for them: `/graphite/ACCOUNT[/PREFIX]/...`.
 //!
-//! Limits: an answer lists as many names as [`AccountRequest::limit`]; numbers come in steps that keep a series at [`POINTS_GOAL`] or below, as
-//! long as a step of [`STEPS`] can, and names in a body of [`BODY_BYTES_MAX`].
+//! Limits: an answer lists as many names as [`AccountRequest::limit`]; numbers come in steps that keep a series at
+//! [`POINTS_GOAL`] or below, as long as a step of [`STEPS`] can, and names in a body of [`BODY_BYTES_MAX`].
 
 use std::collections::BTreeMap;
 

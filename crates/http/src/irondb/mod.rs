@@ -1,7 +1,7 @@
 //! IRONdb's HTTP API, for what was written for it: a listener of its own (`--irondb`), one node that owns every stream.
 //!
-//! Invariants: what is acknowledged is durable; what comes twice counts once. A refusal is JSON with `error`, and for what writes also
-//! with IRONdb's counts. Success is 200, as clients take nothing else for it.
+//! Invariants: what is acknowledged is durable; what comes twice counts once. A refusal is JSON with `error`, and for
+//! what writes also with IRONdb's counts. Success is 200, as clients take nothing else for it.
 
 mod answer;
 mod caql;

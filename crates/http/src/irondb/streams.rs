@@ -1,8 +1,9 @@
 //! What is stored of a stream.
 //!
-//! Invariants: the time of a histogram is its own as its sender wrote it: of a cell longer than a second its start, else its end.
-//! Histograms that count on become what was counted between two of them.
-//! Limits: [`SAMPLES_MAX`] samples of a stream, a histogram counting as its bins; all that is held is charged to the query.
+//! Invariants: the time of a histogram is its own as its sender wrote it: of a cell longer than a second its start,
+//! else its end. Histograms that count on become what was counted between two of them.
+//! Limits: [`SAMPLES_MAX`] samples of a stream, a histogram counting as its bins; all that is held is charged to the
+//! query.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

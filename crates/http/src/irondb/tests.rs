@@ -76,7 +76,8 @@ async fn what_comes_twice_counts_once_and_of_one_tenant() {
     assert_eq!((ledger.accepted.get(), ledger.duplicate.get()), (4, 4));
 }
 
-/// The last period of each value and correction of a stream that resumes after `after`, up to the period that ends at `last`.
+/// The last period of each value and correction of a stream that resumes after `after`, up to the period that ends at
+/// `last`.
 async fn streamed(node: &Node, query: &str, after: i64, last: i64) -> BTreeMap<i64, Value> {
     let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let path = format!("/extension/lua/public/caql_v1/stream?q={encoded}&start_time={BEGIN}&period=60");
@@ -102,7 +103,8 @@ async fn streamed(node: &Node, query: &str, after: i64, last: i64) -> BTreeMap<i
 /// Half an hour before [`T`].
 const BEGIN: i64 = T - 1_800;
 
-/// What came, with gaps that are longer than what is searched for a neighbour, in a counter and in a histogram that counts on too.
+/// What came, with gaps that are longer than what is searched for a neighbour, in a counter and in a histogram that
+/// counts on too.
 fn uneven(seconds: impl Iterator<Item = i64>) -> String {
     let mut body = String::new();
     for at in seconds {

@@ -100,8 +100,9 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// A response's body, with its share of the memory for responses. It is handed on in pieces of [`PIECE`], so that the share is held until the
-/// last one has been accepted for sending: HTTP/2 takes all that it is given, even when its window is closed.
+/// A response's body, with its share of the memory for responses. It is handed on in pieces of [`PIECE`], so that the
+/// share is held until the last one has been accepted for sending: HTTP/2 takes all that it is given, even when its
+/// window is closed.
 pub(super) struct Sending {
     body: Body,
     /// The part of the last chunk that waits.
@@ -155,8 +156,8 @@ impl HttpBody for Sending {
     }
 }
 
-/// A request's body, which is aborted when it has not arrived within [`ARRIVAL`] and a little: readers of bodies report the timeout
-/// better, just before.
+/// A request's body, which is aborted when it has not arrived within [`ARRIVAL`] and a little: readers of bodies report
+/// the timeout better, just before.
 pub(super) struct TimedBody {
     body: Incoming,
     /// Set at the first poll for body data that is not there yet.

@@ -1,8 +1,9 @@
 //! Places of connections: who comes when all are taken gets the place of the connection that has been idle longest.
 //!
-//! Invariants: a connection whose request is being worked on keeps its place; one that waits for its client, for a head, for the
-//! next bytes of a body or to read its answer, gives it up to others. The client address with most connections gives first.
-//! Where all are at work, [`Limits::reserve`] more answer whoever asks for the health of the process, and nothing else.
+//! Invariants: a connection whose request is being worked on keeps its place; one that waits for its client, for a
+//! head, for the next bytes of a body or to read its answer, gives it up to others. The client address with most
+//! connections gives first. Where all are at work, [`Limits::reserve`] more answer whoever asks for the health of the
+//! process, and nothing else.
 //! Threads: a lock around a table of at most a thousand; it is walked only when all places are taken.
 
 use std::collections::HashMap;
@@ -80,7 +81,8 @@ impl ConnectionPlaces {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a connection from `address`, and whether another connection was evicted for it; None when there is none.
+    /// A slot for a connection from `address`, and whether another connection was evicted for it; None when there is
+    /// none.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<(ConnectionPlace, bool)> {
         let mut table = self.table();
         if table.slots.len() < self.limits.connections {
@@ -133,7 +135,8 @@ impl ConnectionPlaces {
     }
 }
 
-/// Of the connections that wait for their client: those of the address with the most connections, and of these the one idle longest.
+/// Of the connections that wait for their client: those of the address with the most connections, and of these the one
+/// idle longest.
 fn victim(slots: &HashMap<u64, Arc<Slot>>, now: MonoNs) -> Option<u64> {
     let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
     slots.values().for_each(|slot| *of_address.entry(slot.address).or_default() += 1);
@@ -155,7 +158,8 @@ impl Drop for ConnectionPlace {
 impl Slot {
     /// Records that bytes were received or sent.
     pub(super) fn moved(&self) {
-        // ORDERING: Relaxed here and below; each figure is read on its own, and an old one only makes the choice a worse one.
+        // ORDERING: Relaxed here and below; each figure is read on its own, and an old one only makes the choice a
+        // worse one.
         self.moved_ns.store(self.clock.now(), Ordering::Relaxed);
     }
 

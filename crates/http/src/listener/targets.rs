@@ -1,8 +1,10 @@
-//! Addresses as people type them: `?query=up{job="x"}` and `?query=up>0`, which Go's servers take and the HTTP library refuses.
+//! Addresses as people type them: `?query=up{job="x"}` and `?query=up>0`, which Go's servers take and the HTTP library
+//! refuses.
 //!
-//! The bytes of HTTP/1 pass through; in a request's address those that the library has no place for are written as `%XX`, which is what
-//! they mean. Where a request ends follows from its head (`Content-Length`, chunks), so that no byte of a body is taken for an address.
-//! What the library cannot read at all it refuses without a word: those answers get one.
+//! The bytes of HTTP/1 pass through; in a request's address those that the library has no place for are written as
+//! `%XX`, which is what they mean. Where a request ends follows from its head (`Content-Length`, chunks), so that no
+//! byte of a body is taken for an address. What the library cannot read at all it refuses without a word: those answers
+//! get one.
 //!
 //! Invariant: in any doubt (HTTP/2, an upgrade, a head that is none) everything from there on passes as it is.
 //! Limits: [`LINE_BYTES_MAX`].

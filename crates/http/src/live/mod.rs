@@ -1,12 +1,16 @@
-//! `/v1/live`: Server-Sent Events, one column for each second that has closed, and a correction when a second changed afterwards.
+//! `/v1/live`: Server-Sent Events, one column for each second that has closed, and a correction when a second changed
+//! afterwards.
 //!
-//! Invariants: a selector's column is read from closed live cells ([`ogive_storage::live`]); where they are not certain, and for every other expression, the
-//! store answers the same. A second of which data may still come is `unknown` or `partial`; each of the last [`SECONDS`] that becomes another
-//! one is sent again as it is, so that a reader who applies every event has what the store has.
+//! Invariants: a selector's column is read from closed live cells ([`ogive_storage::live`]); where they are not
+//! certain, and for every other expression, the store answers the same. A second of which data may still come is
+//! `unknown` or `partial`; each of the last [`SECONDS`] that becomes another one is sent again as it is, so that a
+//! reader who applies every event has what the store has.
 //! Threads: one small task a stream; a reader that is slow makes its own task wait and misses nothing until it is
 //! [`BEHIND_MAX`] behind, then seconds are left out.
-//! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams; one more takes the place of another ([`super::streams`]). A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its closing is waited
-//! for [`CLOSING`] at the most. What came late to a stream that the store answers is looked for after twenty times what looking took.
+//! Limits: [`Limits::STREAMS`](super::Limits::STREAMS) streams; one more takes the place of another
+//! ([`super::streams`]). A second is read when it has closed, [`LATENESS_MS`] after its end unless configured; its
+//! closing is waited for [`CLOSING`] at the most. What came late to a stream that the store answers is looked for after
+//! twenty times what looking took.
 //! Failure: a wrong expression is an `error` event and the end of the stream.
 
 mod seconds;
@@ -179,7 +183,8 @@ impl ColumnStream {
         }
     }
 
-    /// Records the seconds before the first one. A reader that reconnects gets them again: they may have changed meanwhile.
+    /// Records the seconds before the first one. A reader that reconnects gets them again: they may have changed
+    /// meanwhile.
     async fn baseline(&mut self, first: WallMs, is_again: bool, sender: &mpsc::Sender<Bytes>) -> Result<(), ApiError> {
         let (from, to) = (first - SECOND * SECONDS, first - SECOND);
         let found = self.read(from, to).await?;

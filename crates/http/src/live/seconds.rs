@@ -1,7 +1,8 @@
 //! Seconds of an expression as the store has them now: a distribution, numbers, or nothing.
 //!
-//! Invariants: of a plain selector a second has the samples in it and no older ones: distributions added up, of each series of numbers the last
-//! one (of deltas their sum). Of any other expression it has what the expression gives at its end.
+//! Invariants: of a plain selector a second has the samples in it and no older ones: distributions added up, of each
+//! series of numbers the last one (of deltas their sum). Of any other expression it has what the expression gives at
+//! its end.
 //! Limits: [`VALUES_MAX`] series of numbers, [`COLUMN_BINS_MAX`] bins of a distribution.
 
 use std::collections::BTreeMap;
@@ -46,7 +47,8 @@ pub(super) struct Second {
 #[derive(Debug, Default)]
 pub(super) struct Seconds {
     pub(super) by_time: BTreeMap<WallMs, Second>,
-    /// The series of a selector: a number that identifies each, the second of its newest sample, and whether its cells are wide.
+    /// The series of a selector: a number that identifies each, the second of its newest sample, and whether its cells
+    /// are wide.
     pub(super) heard: Vec<(u64, i64, bool)>,
     /// Whether the progress of senders is known.
     pub(super) is_selector: bool,

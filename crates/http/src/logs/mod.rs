@@ -1,8 +1,9 @@
-//! `/v1/logs`: the stored lines that a search finds, page by page; and `/v1/logs/columns`: how many there are over time, by severity.
+//! `/v1/logs`: the stored lines that a search finds, page by page; and `/v1/logs/columns`: how many there are over
+//! time, by severity.
 //!
-//! Format: docs/logs.md. Invariants: going on from `next` until there is none gives every line that was there before the first page
-//! once. Limits: [`LINES_MAX`] and [`ANSWER_BYTES_MAX`] an answer, [`SCANNED_BYTES_MAX`] looked at for it: what ends an answer is
-//! said, and a cursor leads on.
+//! Format: docs/logs.md. Invariants: going on from `next` until there is none gives every line that was there before
+//! the first page once. Limits: [`LINES_MAX`] and [`ANSWER_BYTES_MAX`] an answer, [`SCANNED_BYTES_MAX`] looked at for
+//! it: what ends an answer is said, and a cursor leads on.
 
 mod answer;
 mod lines;

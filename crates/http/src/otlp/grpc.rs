@@ -1,8 +1,10 @@
 //! gRPC as far as OTLP needs it: one message in, one out, over HTTP/2 of the same listener.
 //!
-//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. A message stands behind a byte that says whether it is packed and its
-//! length in four bytes; what became of the call is in trailers, or in the head of an answer that has no body.
-//! Own code: a client's stream is one message, so that what `tonic` would bring is these hundred lines and thirty crates.
+//! Format: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. A message stands behind a byte that says whether it
+//! is packed and its length in four bytes; what became of the call is in trailers, or in the head of an answer that has
+//! no body.
+//! Own code: a client's stream is one message, so that what `tonic` would bring is these hundred lines and thirty
+//! crates.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

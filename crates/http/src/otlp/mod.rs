@@ -1,11 +1,11 @@
 //! OTLP, the protocol of OpenTelemetry: metrics, logs and traces over HTTP (protobuf and JSON) and gRPC.
 //!
 //! Format: opentelemetry.io/docs/specs/otlp; what becomes of what is in docs/otlp.md.
-//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it; an answer is in the
-//! form of its request.
-//! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 503 (gRPC: RESOURCE_EXHAUSTED with the
-//! time to wait, UNAVAILABLE). So 400 is for requests of which nothing can be stored; where some of it can, the answer is a
-//! success that says how many points were rejected and why.
+//! Invariants: the answer comes after the samples are durable; each sample is counted once, whatever becomes of it; an
+//! answer is in the form of its request.
+//! Failure: a sender drops what is answered 4xx and sends again what is answered 429 or 503 (gRPC: RESOURCE_EXHAUSTED
+//! with the time to wait, UNAVAILABLE). So 400 is for requests of which nothing can be stored; where some of it can,
+//! the answer is a success that says how many points were rejected and why.
 
 mod context;
 mod grpc;
@@ -384,7 +384,8 @@ impl Message {
         }
     }
 
-    /// Gives the request a number derived from its content, the same on a retry, where nothing else makes its samples count once.
+    /// Gives the request a number derived from its content, the same on a retry, where nothing else makes its samples
+    /// count once.
     fn number_by_content(&mut self, read: &mut DecodedRequest) {
         let fingerprint = || ogive_protocol::fingerprint(&self.tenant, "", self.bytes());
         let of = if read.fragments > 0 { Content::from_any_batch } else { Content::from_batch };
@@ -421,7 +422,8 @@ async fn store(
     Ok(Some(Outcome { points: u64::from(read.points), rejected, first }))
 }
 
-/// Called when the request's spans are stored: they are remembered from now on, and those that became no sample are counted.
+/// Called when the request's spans are stored: they are remembered from now on, and those that became no sample are
+/// counted.
 fn count_spans(app: &App, tenant: Tenant, notes: SpanNotes) {
     let SpanNotes { reserved, duplicate, folded, slow_left_out, .. } = notes;
     reserved.stored();

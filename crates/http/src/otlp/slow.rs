@@ -1,7 +1,7 @@
 //! A slow span as a slow trace, the text that `/v1/traces` reads.
 //!
-//! Format: docs/formats/trace.md. The path is the operation, the publisher the ids of trace and span; the stages are the times between
-//! its events, the last of which ends where the span does. Times are the sender's, in nanoseconds.
+//! Format: docs/formats/trace.md. The path is the operation, the publisher the ids of trace and span; the stages are
+//! the times between its events, the last of which ends where the span does. Times are the sender's, in nanoseconds.
 
 use ogive_probe::{Class, ClockNote, SlowStage, SlowTrace};
 use ogive_protocol::otlp::SlowSpan;

@@ -3,8 +3,8 @@
 //!
 //! Format: docs/http.md; the texts are those of docs/formats/trace.md, linked as [`link`](crate::link) says.
 //! Invariants: a text that is no slow trace is answered as it is, with what is wrong with it, and counted.
-//! Limits: [`TRACES_MAX`] an answer, [`EXAMINED_MAX`] texts read for it; more is said by `complete: false`, and a cursor leads
-//! on.
+//! Limits: [`TRACES_MAX`] an answer, [`EXAMINED_MAX`] texts read for it; more is said by `complete: false`, and a
+//! cursor leads on.
 
 mod answer;
 mod found;

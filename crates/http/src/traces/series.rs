@@ -35,8 +35,8 @@ fn matchers_of(node: &Expr) -> Option<Vec<Matcher>> {
     }
 }
 
-/// The series of texts for `range`: those that are selected, and those that explain selected histograms. Without selectors, all with
-/// the name of slow traces.
+/// The series of texts for `range`: those that are selected, and those that explain selected histograms. Without
+/// selectors, all with the name of slow traces.
 pub(super) fn wanted(
     cancel: &Cancel,
     store: &dyn Reader,

@@ -1,8 +1,10 @@
 //! The file of the web configuration: Prometheus's `web.config` in YAML, and Ogive's lists of tokens and grants.
 //!
 //! Format: docs/web.md. Paths in it are relative to its directory.
-//! Limits: [`FILE_BYTES_MAX`] for it and each file that it names, [`ENTRIES_MAX`] users and as many tokens, [`COST_MAX`] for a hash.
-//! Failure: a key that is not known, a value out of its range and a file that cannot be read are errors with their place.
+//! Limits: [`FILE_BYTES_MAX`] for it and each file that it names, [`ENTRIES_MAX`] users and as many tokens,
+//! [`COST_MAX`] for a hash.
+//! Failure: a key that is not known, a value out of its range and a file that cannot be read are errors with their
+//! place.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

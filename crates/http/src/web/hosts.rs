@@ -1,11 +1,11 @@
 //! For which hosts the server answers, and which pages may make a browser change something.
 //!
-//! A page of anybody can ask any address that its reader's browser reaches. When its own name is made to point at this server (DNS
-//! rebinding), the browser lets it read the answers, and the only sign is the name in `Host`. A page cannot choose that name at
-//! will: it is one that its author owns. So an address as a host is as good as any, and so is a name that nobody can own in the public
-//! DNS; docs/decisions/hosts-and-origins.md has the reasons.
-//! Invariants: a server that asks for a login, or speaks TLS, needs no such check: a page of another name has neither login
-//! nor certificate there.
+//! A page of anybody can ask any address that its reader's browser reaches. When its own name is made to point at this
+//! server (DNS rebinding), the browser lets it read the answers, and the only sign is the name in `Host`. A page cannot
+//! choose that name at will: it is one that its author owns. So an address as a host is as good as any, and so is a
+//! name that nobody can own in the public DNS; docs/decisions/hosts-and-origins.md has the reasons.
+//! Invariants: a server that asks for a login, or speaks TLS, needs no such check: a page of another name has neither
+//! login nor certificate there.
 //! Limits: [`NAMES_MAX`] names.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -143,8 +143,8 @@ impl Hosts {
         Ok(Self { given: options.web_allow_host.clone(), external: options.web_external_url.clone(), own })
     }
 
-    /// Whether a request with this `Host` is accepted. At the loopback address it may come from any page that is open on this
-    /// machine; elsewhere, names that cannot be owned are accepted too.
+    /// Whether a request with this `Host` is accepted. At the loopback address it may come from any page that is open
+    /// on this machine; elsewhere, names that cannot be owned are accepted too.
     pub fn takes(&self, authority: &str, is_loopback: bool) -> bool {
         let lower = authority.to_ascii_lowercase();
         let Some(host) = host_of(&lower) else { return false };
@@ -168,7 +168,8 @@ impl Hosts {
             || self.external.as_ref().is_some_and(|external| external.host == host)
     }
 
-    /// Whether a page of `origin` may change something by a request to `authority`: the server's own page, and those of configured names.
+    /// Whether a page of `origin` may change something by a request to `authority`: the server's own page, and those of
+    /// configured names.
     pub fn is_own_page(&self, origin: &str, authority: Option<&str>) -> bool {
         let origin = origin.to_ascii_lowercase();
         let Some((_, of_page)) = origin.split_once("://") else { return false };

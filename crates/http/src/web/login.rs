@@ -1,7 +1,7 @@
 //! Who somebody is by what their request carries, and what they may do.
 //!
-//! Invariants: secrets are compared by their SHA-256 in constant time, with every one that could be meant, so that the time of an answer
-//! says nothing of them. A user who is not known costs as much as a wrong password. The password of a
+//! Invariants: secrets are compared by their SHA-256 in constant time, with every one that could be meant, so that the
+//! time of an answer says nothing of them. A user who is not known costs as much as a wrong password. The password of a
 //! user who is not known may be a token, so that a person can open the page with what they have.
 
 use axum::http::{HeaderMap, header};

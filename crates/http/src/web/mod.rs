@@ -1,9 +1,11 @@
-//! Who may connect, who may ask, and for whom: TLS, login and tenants, one configuration for every listener of HTTP and gRPC.
+//! Who may connect, who may ask, and for whom: TLS, login and tenants, one configuration for every listener of HTTP and
+//! gRPC.
 //!
-//! Invariants: a configuration is taken whole or not at all; what is wrong with a new one leaves the old one in force, says
-//! so, and is counted and shown for as long as it is so. A running server gives up no protection (`protection`): a file that was
-//! emptied or cut, or cannot be read, turns nothing off. A changed file is taken when two looks found the same. Connections that are open go on under the TLS of their beginning; each request is judged by the
-//! login that is in force when it comes.
+//! Invariants: a configuration is taken whole or not at all; what is wrong with a new one leaves the old one in force,
+//! says so, and is counted and shown for as long as it is so. A running server gives up no protection (`protection`): a
+//! file that was emptied or cut, or cannot be read, turns nothing off. A changed file is taken when two looks found the
+//! same. Connections that are open go on under the TLS of their beginning; each request is judged by the login that is
+//! in force when it comes.
 //! Threads: one task looks at the files each `LOOK_AGAIN`; passwords are checked on blocking threads.
 //! Limits: `files::FILE_BYTES_MAX` and the numbers beside it.
 //! Failure: at the start a sentence with file, line and what to do; later the same on standard error.
@@ -37,8 +39,8 @@ use passwords::Passwords;
 pub(crate) use tickets::{LIFETIME_MAX, PREFIX as TICKET_PREFIX, TicketRequest};
 pub(crate) use tls::certificate_name;
 
-/// 1 s, and a file that is unchanged for two looks is loaded: a replaced certificate is in force before an operator checks, and
-/// nothing is loaded while it is being written.
+/// 1 s, and a file that is unchanged for two looks is loaded: a replaced certificate is in force before an operator
+/// checks, and nothing is loaded while it is being written.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// 10 minutes until it is reported again that the file is not in force.
 const SAY_AGAIN: u32 = 600;
@@ -178,8 +180,8 @@ impl Web {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the files as they are now, if they changed and the previous look found the same bytes. True when a new configuration came into
-    /// force.
+    /// Loads the files as they are now, if they changed and the previous look found the same bytes. True when a new
+    /// configuration came into force.
     pub fn look(&self) -> bool {
         let Some(path) = &self.path else { return false };
         let made_of = config::fingerprint(path, self.read_file);

@@ -1,7 +1,8 @@
-//! Passwords against their bcrypt hashes, which is slow on purpose: off the async threads, a few at once, and remembered.
+//! Passwords against their bcrypt hashes, which is slow on purpose: off the async threads, a few at once, and
+//! remembered.
 //!
-//! Limits: [`RUNNING_MAX`] are checked at once, [`WAITING_MAX`] wait; [`KNOWN_MAX`] right answers are remembered, wrong ones never, so
-//! that nobody who guesses can push out who knows.
+//! Limits: [`RUNNING_MAX`] are checked at once, [`WAITING_MAX`] wait; [`KNOWN_MAX`] right answers are remembered, wrong
+//! ones never, so that nobody who guesses can push out who knows.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +51,8 @@ impl Default for Passwords {
 }
 
 impl Passwords {
-    /// Whether `password` matches `hash`; for a user without a hash the same work is done, and the result is always false.
+    /// Whether `password` matches `hash`; for a user without a hash the same work is done, and the result is always
+    /// false.
     pub(super) async fn check(&self, user: &str, password: &str, hash: Option<&str>) -> Result<bool, Busy> {
         let key = self.key(user, password, hash.unwrap_or(NOBODY));
         if hash.is_some() && self.known().contains(&key) {

@@ -1,7 +1,7 @@
 //! What a web configuration protects, so that a running server can see when a new one protects less.
 //!
-//! A file that was emptied, cut off in the middle or half written is often still a valid configuration: one without TLS, without
-//! logins, or in which a user has lost the entry that held them to a tenant.
+//! A file that was emptied, cut off in the middle or half written is often still a valid configuration: one without
+//! TLS, without logins, or in which a user has lost the entry that held them to a tenant.
 //! Invariants: a running server never gives up a protection; only a start does. What may change while it runs: keys and
 //! certificates, who is known, what they may do, as long as it is written out.
 

@@ -215,8 +215,8 @@ fn a_changed_file_is_taken_when_it_is_right() {
     assert_eq!((web.counters.door.reloads.get(), web.counters.door.reloads_failed.get()), (3, 3));
 }
 
-/// A web configuration that somebody emptied, or that was cut while it was written, turned TLS and login off within three
-/// seconds. A running server gives nothing up now, wherever the file is cut: only a start does.
+/// A web configuration that somebody emptied, or that was cut while it was written, turned TLS and login off within
+/// three seconds. A running server gives nothing up now, wherever the file is cut: only a start does.
 #[test]
 fn a_file_that_is_cut_anywhere_opens_nothing() {
     let mut text = format!(

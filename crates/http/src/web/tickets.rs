@@ -1,8 +1,10 @@
 //! Tickets: signed grants that end, for addresses that their holder may ask and nothing else.
 //!
-//! Format: `ogt_`, the JSON of a [`Ticket`] and its HMAC-SHA256, both in base64 (URL-safe, without padding), with a dot between.
-//! Invariants: a ticket is checked without a look-up but in the list of those that are revoked. Of an address every parameter is
-//! pinned but for those that only choose a part of its answer ([`FREE`]); where the address names a range of time, requests stay in it.
+//! Format: `ogt_`, the JSON of a [`Ticket`] and its HMAC-SHA256, both in base64 (URL-safe, without padding), with a dot
+//! between.
+//! Invariants: a ticket is checked without a look-up but in the list of those that are revoked. Of an address every
+//! parameter is pinned but for those that only choose a part of its answer ([`FREE`]); where the address names a range
+//! of time, requests stay in it.
 //! Limits: [`TICKET_BYTES_MAX`], [`LINKS_MAX`], [`LIFETIME_MAX`], [`KEYS_MAX`].
 
 use std::collections::BTreeSet;

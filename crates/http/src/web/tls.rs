@@ -1,6 +1,7 @@
 //! What a connection is encrypted with, and which certificates of clients are taken.
 //!
-//! Invariants: TLS 1.2 is the oldest version. A client's certificate that was given is checked before the first byte of a request.
+//! Invariants: TLS 1.2 is the oldest version. A client's certificate that was given is checked before the first byte of
+//! a request.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

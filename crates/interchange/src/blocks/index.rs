@@ -1,7 +1,8 @@
 //! The index of a block: symbols, and of each series its labels and where its chunks are.
 //!
-//! Format: big-endian. `BAAAD700`, version 2 (u8), then sections; their places stand in the last 52 bytes: symbols, series, label
-//! indices, their offsets, postings, their offsets, each u64, and CRC32C of these. Postings are not needed: all series are read.
+//! Format: big-endian. `BAAAD700`, version 2 (u8), then sections; their places stand in the last 52 bytes: symbols,
+//! series, label indices, their offsets, postings, their offsets, each u64, and CRC32C of these. Postings are not
+//! needed: all series are read.
 
 use std::io;
 

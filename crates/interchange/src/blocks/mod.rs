@@ -1,11 +1,11 @@
 //! Blocks of Prometheus' storage (TSDB), as its data directory and its snapshots hold them.
 //!
-//! Format: `tsdb/docs/format` of github.com/prometheus/prometheus: an index of version 2, segments of chunks, tombstones; read by their
-//! description.
-//! Invariants: samples come in windows of [`WINDOW_MS`], and within one series by series, so that a store that keeps time apart gets
-//! little of it at once. Every checksum is checked. What a tombstone covers is left out.
-//! Limits: the symbols of the index ([`index::SYMBOLS_BYTES_MAX`]), a series' entry and a chunk ([`segment::CHUNK_BYTES_MAX`]) are in
-//! memory, nothing else of the block.
+//! Format: `tsdb/docs/format` of github.com/prometheus/prometheus: an index of version 2, segments of chunks,
+//! tombstones; read by their description.
+//! Invariants: samples come in windows of [`WINDOW_MS`], and within one series by series, so that a store that keeps
+//! time apart gets little of it at once. Every checksum is checked. What a tombstone covers is left out.
+//! Limits: the symbols of the index ([`index::SYMBOLS_BYTES_MAX`]), a series' entry and a chunk
+//! ([`segment::CHUNK_BYTES_MAX`]) are in memory, nothing else of the block.
 
 pub mod index;
 mod reader;
@@ -70,8 +70,8 @@ pub struct Block<'f> {
 }
 
 impl Block<'_> {
-    /// Reads the block. The place of a sample is the number of its series; `progress` hears how much of the block is done, in
-    /// thousandths.
+    /// Reads the block. The place of a sample is the number of its series; `progress` hears how much of the block is
+    /// done, in thousandths.
     ///
     /// # Errors
     /// [`Error::Unreadable`] for an index that cannot be read, and [`Error::Stopped`].

@@ -1,7 +1,7 @@
 //! Segments of chunks.
 //!
-//! Format: `85BD40DD`, version 1 (u8), three zeros; then chunks, each its length (varint), encoding (u8), bytes, and CRC32C of encoding and
-//! bytes (big-endian).
+//! Format: `85BD40DD`, version 1 (u8), three zeros; then chunks, each its length (varint), encoding (u8), bytes, and
+//! CRC32C of encoding and bytes (big-endian).
 
 use super::reader::{ReadAt, Reader};
 

@@ -47,7 +47,8 @@ fn every_flipped_bit_is_found() {
             let mut files = [index.clone(), segment.clone()];
             files[number][bit / 8] ^= 1 << (bit % 8);
             let (samples, bad, end) = read(&files[0], &files[1], None);
-            // Zeros between sections, the rest of a segment's header and places of sections that are not read mean nothing.
+            // Zeros between sections, the rest of a segment's header and places of sections that are not read mean
+            // nothing.
             let is_same = samples == whole && bad == 0 && end.is_ok();
             assert!(is_same || bad > 0 || end.is_err(), "bit {bit} of file {number}: {samples} samples");
         }

@@ -1,7 +1,7 @@
 //! Tombstones of a block: times of series that were deleted.
 //!
-//! Format: `0130BA30`, version 1 (u8), entries of a series' reference (varint), first and last time (signed varints, milliseconds), and
-//! CRC32C of the entries (big-endian).
+//! Format: `0130BA30`, version 1 (u8), entries of a series' reference (varint), first and last time (signed varints,
+//! milliseconds), and CRC32C of the entries (big-endian).
 
 use std::collections::HashMap;
 

@@ -21,8 +21,8 @@ pub fn evaluate(pipeline: &Pipeline, grid: Grid, source: &dyn Source) -> Result<
     evaluate_last(pipeline, grid, grid.count, source)
 }
 
-/// The last `count` slots of what [`evaluate`] gives over `grid`, without evaluating the others where they have no influence. A grid
-/// with more slots than a query may have begins later.
+/// The last `count` slots of what [`evaluate`] gives over `grid`, without evaluating the others where they have no
+/// influence. A grid with more slots than a query may have begins later.
 ///
 /// # Errors
 /// A sentence.

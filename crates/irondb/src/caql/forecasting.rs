@@ -1,9 +1,10 @@
 //! Projections into the future: `forecasting:slope`, `regression`, `auto`, `ewma`, `dewma`, `holt_winters`.
 //!
 //! A slot's value is what is forecast for `forecast_duration` after it, from what was measured up to it.
-//! Invariants: an answer does not depend on where it begins. Lines are fitted to a window behind each slot. Averages that decay would
-//! remember everything: they begin anew at multiples of a length after which what was before weighs less than a millionth, and a slot is
-//! given by the run that began one such length before its own (Holt-Winters: three periods).
+//! Invariants: an answer does not depend on where it begins. Lines are fitted to a window behind each slot. Averages
+//! that decay would remember everything: they begin anew at multiples of a length after which what was before weighs
+//! less than a millionth, and a slot is given by the run that began one such length before its own (Holt-Winters: three
+//! periods).
 //! Limits: windows and lengths as for everything that looks back.
 
 use super::{Argument, Call};

@@ -1,11 +1,13 @@
 //! CAQL, a subset: pipelines of functions over columns of one grid.
 //!
-//! Format: `find('name', 'and(tag:query)') | histogram:percentile(99) | top(5)`; several pipelines in braces with semicolons between
-//! them stand beside each other. Texts are in quotes; durations are numbers with `s`, `M` (minutes), `h`, `d` or `w`. Lines that begin
-//! with `#` are left out. docs/irondb.md lists the functions.
-//! Invariants: a slot's value is made of its own and of earlier slots alone; what rolls or is windowed reads so many slots before the
-//! first that the answer is the same wherever it begins. [`evaluate_last`], which streams, gives the bits that [`evaluate`] gives.
-//! Limits: [`BYTES_MAX`], [`STAGES_MAX`], [`DEPTH_MAX`]; [`COLUMNS_MAX`] columns; slots as for `/fetch`, those before the first among them.
+//! Format: `find('name', 'and(tag:query)') | histogram:percentile(99) | top(5)`; several pipelines in braces with
+//! semicolons between them stand beside each other. Texts are in quotes; durations are numbers with `s`, `M` (minutes),
+//! `h`, `d` or `w`. Lines that begin with `#` are left out. docs/irondb.md lists the functions.
+//! Invariants: a slot's value is made of its own and of earlier slots alone; what rolls or is windowed reads so many
+//! slots before the first that the answer is the same wherever it begins. [`evaluate_last`], which streams, gives the
+//! bits that [`evaluate`] gives.
+//! Limits: [`BYTES_MAX`], [`STAGES_MAX`], [`DEPTH_MAX`]; [`COLUMNS_MAX`] columns; slots as for `/fetch`, those before
+//! the first among them.
 
 mod evaluation;
 mod forecasting;
@@ -76,8 +78,8 @@ pub struct PipelineInput<'w> {
     pub limit: usize,
     /// The slots.
     pub grid: Grid,
-    /// The begin of the whole range, milliseconds: streams active since then have a column, and earlier slots hold the neighbours of
-    /// the first number. At or before the begin of the slots.
+    /// The begin of the whole range, milliseconds: streams active since then have a column, and earlier slots hold the
+    /// neighbours of the first number. At or before the begin of the slots.
     pub since_ms: i64,
 }
 

@@ -6,7 +6,8 @@ use crate::rollup::Point;
 
 const GRID: Grid = Grid { start_ms: 600_000, period_ms: 60_000, count: 3 };
 
-/// Streams `a` and `b` with the number of each minute, `b` ten times it, and a histogram of the minute's number of ones.
+/// Streams `a` and `b` with the number of each minute, `b` ten times it, and a histogram of the minute's number of
+/// ones.
 struct Minutes;
 
 impl Source for Minutes {
@@ -132,7 +133,8 @@ const QUERIES: [&str; 14] = [
     "find('*') | histogram:create() | histogram:count()",
 ];
 
-/// Each slot that is evaluated alone, as a stream does, is the last slot of the answer that ends with it, to the last bit.
+/// Each slot that is evaluated alone, as a stream does, is the last slot of the answer that ends with it, to the last
+/// bit.
 #[test]
 fn the_last_slots_alone_are_those_of_the_whole_answer() {
     for query in QUERIES {

@@ -1,7 +1,8 @@
 //! What `/fetch` asks for.
 //!
-//! Format: JSON (`start` and `period` in seconds, `count`, `streams`, `reduce`), or a FlatBuffer of the same in milliseconds. Each
-//! stream is transformed by itself, then the reductions follow one another, each of what the one before made.
+//! Format: JSON (`start` and `period` in seconds, `count`, `streams`, `reduce`), or a FlatBuffer of the same in
+//! milliseconds. Each stream is transformed by itself, then the reductions follow one another, each of what the one
+//! before made.
 //! Limits: [`COUNT_MAX`] slots, [`STREAMS_MAX`] streams.
 
 use serde::Deserialize;

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-/// 8 times the buffer: builders share equal strings and tag lists between tables; apart from that, each byte is read once.
+/// 8 times the buffer: builders share equal strings and tag lists between tables; apart from that, each byte is read
+/// once.
 const SHARED_MAX: usize = 8;
 /// 64 KiB beside it, for small buffers.
 const SHARED_BYTES: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! Numbers as Graphite names, finds and sends them.
 //!
-//! Format: a stream is `name;category=value;...`, with the levels of its name between dots. What is sent to a check NAME is
-//! stored as `graphite.NAME.` and the name that the line has.
+//! Format: a stream is `name;category=value;...`, with the levels of its name between dots. What is sent to a check
+//! NAME is stored as `graphite.NAME.` and the name that the line has.
 
 pub mod lines;
 pub mod names;

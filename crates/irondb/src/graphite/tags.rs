@@ -1,6 +1,7 @@
 //! Tag queries as Graphite has them: `name=value`, `!=`, `=~` and `!=~`, with commas between them; all must hold.
 //!
-//! The tag `name` is the metric's name. An expression matches from the value's start. An empty value is that of a missing tag.
+//! The tag `name` is the metric's name. An expression matches from the value's start. An empty value is that of a
+//! missing tag.
 
 use crate::tag_query::{Pattern, Query, TERMS_MAX};
 

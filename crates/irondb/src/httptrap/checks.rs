@@ -1,8 +1,8 @@
 //! Which checks senders may name, and how many metrics each may have.
 //!
 //! Invariants: a secret is compared in a time that does not depend on where it differs.
-//! Limits: [`CHECKS_MAX`] checks that were never configured, and a number of names for each check. Both are counted anew after a
-//! start.
+//! Limits: [`CHECKS_MAX`] checks that were never configured, and a number of names for each check. Both are counted
+//! anew after a start.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -104,7 +104,8 @@ impl TrapChecks {
         good.map_or(Admission::WrongSecret, |check| Admission::Check(check.tenant.clone()))
     }
 
-    /// The limiter of a check: whether it may use a name, which counts from then on. None when there are too many checks.
+    /// The limiter of a check: whether it may use a name, which counts from then on. None when there are too many
+    /// checks.
     pub fn fuse(&self, uuid: &str) -> Option<impl FnMut(&str) -> bool + Send + use<>> {
         let names = {
             let mut all = self.names.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,14 @@
 //! Bodies of HTTPTrap: JSON of metrics, as brokers of Circonus take it.
 //!
-//! Format: one or several JSON objects behind each other. A value is a metric named by the keys that lead to it, with backticks
-//! between; elements of lists are named by their index. An object with `_value` is one metric: `_type` is `i I l L n` (a number),
-//! `s` (a text), `h` (a histogram of what was measured since the last one) or `H` (one that counts on); `_ts` is its time in
-//! milliseconds since 1970; with the flag `+` in `_fl` values of one name and time are added up, with `~` their mean is taken. A
-//! histogram is base64 (OpenHistogram's), `"H[1.2]=3"`, a number, or a list of these. null is no measurement.
-//! Strings quoted by Go's rules, and its NaN, are read although they are no JSON: a client writes them.
-//! Invariants: keys that repeat in one object are as many measurements. A metric that breaks a rule spoils only itself; text that
-//! is no JSON refuses the body.
+//! Format: one or several JSON objects behind each other. A value is a metric named by the keys that lead to it, with
+//! backticks between; elements of lists are named by their index. An object with `_value` is one metric: `_type` is `i
+//! I l L n` (a number), `s` (a text), `h` (a histogram of what was measured since the last one) or `H` (one that counts
+//! on); `_ts` is its time in milliseconds since 1970; with the flag `+` in `_fl` values of one name and time are added
+//! up, with `~` their mean is taken. A histogram is base64 (OpenHistogram's), `"H[1.2]=3"`, a number, or a list of
+//! these. null is no measurement. Strings quoted by Go's rules, and its NaN, are read although they are no JSON: a
+//! client writes them.
+//! Invariants: keys that repeat in one object are as many measurements. A metric that breaks a rule spoils only itself;
+//! text that is no JSON refuses the body.
 //! Limits: [`DEPTH_MAX`]; what the body unfolds to, as for every protocol.
 
 mod checks;
@@ -73,8 +74,8 @@ pub enum Refused {
     TooLarge(Error),
 }
 
-/// Decodes `body` into the batch `sequence` of `source`. `accepts` decides whether the check may have a series with this name; a name
-/// that it refuses is a [`Fault::Cells`].
+/// Decodes `body` into the batch `sequence` of `source`. `accepts` decides whether the check may have a series with
+/// this name; a name that it refuses is a [`Fault::Cells`].
 ///
 /// # Errors
 /// [`Refused`]; then nothing of the body is accepted.

@@ -1,7 +1,7 @@
 //! What go-trapmetrics writes that is not JSON: names quoted by Go's rules, and numbers as Go prints them.
 
-/// `body` as JSON: Go's escapes (`\a`, `\v`, `\'`, `\x07`, `\U0001f600`) in strings become JSON's, and `NaN`, `+Inf` and `-Inf`
-/// outside of them null. None when there are none.
+/// `body` as JSON: Go's escapes (`\a`, `\v`, `\'`, `\x07`, `\U0001f600`) in strings become JSON's, and `NaN`, `+Inf`
+/// and `-Inf` outside of them null. None when there are none.
 pub(super) fn mended(body: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut rest, mut is_mended, mut in_string) = (Vec::with_capacity(body.len() + 64), body, false, false);
     while let [first, tail @ ..] = rest {

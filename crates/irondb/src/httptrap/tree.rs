@@ -176,8 +176,8 @@ fn word<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A:
     })
 }
 
-/// `_ts`: milliseconds, as a number or in a text. Null is no time, and so is 0, which go-trapmetrics sends for gauges and texts
-/// whose caller gave none.
+/// `_ts`: milliseconds, as a number or in a text. Null is no time, and so is 0, which go-trapmetrics sends for gauges
+/// and texts whose caller gave none.
 struct Time(Option<Result<i64, Fault>>);
 
 impl<'de> serde::Deserialize<'de> for Time {

@@ -1,8 +1,9 @@
 //! What IRONdb says of the numbers of a period.
 //!
-//! Format: the mean and the population standard deviation of the values; of the changes a second between two neighbours, whose
-//! period is that of the later one (`derivative`); of those changes that are not negative (`counter`); and the same of the changes
-//! of the changes (`derivative2`, `counter2`). What a sender rolled up itself is taken as it says, weighted by its count.
+//! Format: the mean and the population standard deviation of the values; of the changes a second between two
+//! neighbours, whose period is that of the later one (`derivative`); of those changes that are not negative
+//! (`counter`); and the same of the changes of the changes (`derivative2`, `counter2`). What a sender rolled up itself
+//! is taken as it says, weighted by its count.
 
 /// One number, or several that a sender rolled up.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,7 +136,8 @@ impl Period {
     }
 }
 
-/// The rollups of `count` periods from `start_ms` on. `points` ascend; those before the start are the basis for the first changes.
+/// The rollups of `count` periods from `start_ms` on. `points` ascend; those before the start are the basis for the
+/// first changes.
 #[must_use]
 pub fn rollups(points: &[Point], start_ms: i64, period_ms: i64, count: usize) -> Vec<Option<Rollup>> {
     let mut periods = vec![Period::default(); count];

@@ -1,11 +1,12 @@
 //! The query language of stream tags: `and(..)`, `or(..)`, `not(..)` of `category:value`.
 //!
-//! Format: a category or a value is a text in which `*` stands for anything, a regular expression between slashes, or either in
-//! base64 (`b"..."`, `b/.../`); `[exact]`, `[re]`, `[graphite]` and `[default]` before it choose how it matches. A value that is left
-//! out is any. Special categories: `__name`, `__check_uuid`, `__type` (numeric, text, histogram), `__activity:FROM-TO` (seconds
-//! since 1970) and `__check_tag`. Tags of the check count as those of its streams.
-//! Limits: [`BYTES_MAX`], [`DEPTH_MAX`], [`TERMS_MAX`], and [`REGEX_BYTES_MAX`] for what a regular expression compiles to; matching takes
-//! time linear in the text.
+//! Format: a category or a value is a text in which `*` stands for anything, a regular expression between slashes, or
+//! either in base64 (`b"..."`, `b/.../`); `[exact]`, `[re]`, `[graphite]` and `[default]` before it choose how it
+//! matches. A value that is left out is any. Special categories: `__name`, `__check_uuid`, `__type` (numeric, text,
+//! histogram), `__activity:FROM-TO` (seconds since 1970) and `__check_tag`. Tags of the check count as those of its
+//! streams.
+//! Limits: [`BYTES_MAX`], [`DEPTH_MAX`], [`TERMS_MAX`], and [`REGEX_BYTES_MAX`] for what a regular expression compiles
+//! to; matching takes time linear in the text.
 
 mod matching;
 mod parser;

@@ -79,8 +79,8 @@ pub trait Disk: Send + Sync {
         Vec::new()
     }
 
-    /// Makes the copy `to` of a file anew from the copy `from`, whole; false when it was missing, and somebody made it meanwhile.
-    /// [`Error::NotFound`] when the file was removed meanwhile. Only where there are copies.
+    /// Makes the copy `to` of a file anew from the copy `from`, whole; false when it was missing, and somebody made it
+    /// meanwhile. [`Error::NotFound`] when the file was removed meanwhile. Only where there are copies.
     fn restore(&self, path: &Path, from: usize, to: usize) -> Result<bool, Error> {
         Err(Error::NoCopy { path: path.to_owned(), copy: from.max(to) })
     }

@@ -88,8 +88,8 @@ pub fn read_verified<T, E: From<Error>>(
     Err(first.map_or_else(|| Error::NoCopy { path: file.path().to_owned(), copy: 0 }.into(), |(_, error)| error))
 }
 
-/// As [`read_verified`], of bytes that stand in the file twice: when no copy of `place` is good, the bytes at `twin` are
-/// taken, and `place` is healed with them.
+/// As [`read_verified`], of bytes that stand in the file twice: when no copy of `place` is good, the bytes at `twin`
+/// are taken, and `place` is healed with them.
 ///
 /// # Errors
 /// Those of `place`, when neither is good.
@@ -108,7 +108,8 @@ pub fn read_twinned<T, E: From<Error>>(
     })
 }
 
-/// Overwrites `place` with `bytes`, which are good, in every copy that `check` refuses; returns whether all are good now.
+/// Overwrites `place` with `bytes`, which are good, in every copy that `check` refuses; returns whether all are good
+/// now.
 pub fn heal_from<T, E: From<Error>>(
     file: &dyn DiskFile,
     place: &Range<u64>,

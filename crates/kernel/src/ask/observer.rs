@@ -244,7 +244,8 @@ impl Observer {
     }
 }
 
-/// The programs that a question needs, in the order in which they are attached: a call is noted before its return is seen.
+/// The programs that a question needs, in the order in which they are attached: a call is noted before its return is
+/// seen.
 fn programs(question: &Compiled) -> Vec<&'static str> {
     match &question.probe {
         Probe::Point(_) => vec!["on_point"],

@@ -4,8 +4,10 @@
 //! PROBE [/FILTER/] count|sum|hist [EXPRESSION] [by KEY, ...]
 //! ```
 //!
-//! Expressions are those of C without assignment, and `->` is the same as `.`. Within a filter, `/` divides only in brackets.
-//! Limits: [`TEXT_MAX`] bytes, [`DEPTH_MAX`] levels of an expression, [`KEYS_MAX`] keys. Failure: a [`Mistake`] with its place.
+//! Expressions are those of C without assignment, and `->` is the same as `.`. Within a filter, `/` divides only in
+//! brackets.
+//! Limits: [`TEXT_MAX`] bytes, [`DEPTH_MAX`] levels of an expression, [`KEYS_MAX`] keys. Failure: a [`Mistake`] with
+//! its place.
 
 use ogive_text::near::suggestion;
 

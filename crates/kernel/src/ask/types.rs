@@ -77,8 +77,8 @@ pub struct Usdt {
 const SHOWN: usize = 8;
 
 impl Usdt {
-    /// The places of a probe, by its provider and name, among the notes of a program: `section` is its `.note.stapsdt`, `base`
-    /// the address of `.stapsdt.base` or 0, and `offset` finds an address in the file.
+    /// The places of a probe, by its provider and name, among the notes of a program: `section` is its `.note.stapsdt`,
+    /// `base` the address of `.stapsdt.base` or 0, and `offset` finds an address in the file.
     ///
     /// # Errors
     /// When there is no such probe, it is outside of the file, or in more places than are observed.

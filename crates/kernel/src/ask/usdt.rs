@@ -1,8 +1,8 @@
 //! USDT probes: the notes that `sys/sdt.h` leaves in a program, and where their arguments are.
 //!
-//! Format: ELF notes of owner `stapsdt` and type 3 in `.note.stapsdt`. Each has three words (the probe's address, that of
-//! `.stapsdt.base`, that of a semaphore or 0), then provider, name and arguments, each up to a zero byte. An argument is
-//! `SIZE@OPERAND` in the assembler's grammar; a negative size is a number with a sign.
+//! Format: ELF notes of owner `stapsdt` and type 3 in `.note.stapsdt`. Each has three words (the probe's address, that
+//! of `.stapsdt.base`, that of a semaphore or 0), then provider, name and arguments, each up to a zero byte. An
+//! argument is `SIZE@OPERAND` in the assembler's grammar; a negative size is a number with a sign.
 //! Failure: what is cut off or of another owner is skipped; an operand that programs cannot read is
 //! [`Operand::Unknown`], a mistake only for a question that uses it.
 
@@ -187,7 +187,8 @@ fn x86_operand(text: &str) -> Option<Operand> {
 
 /// By its place in `struct pt_regs`; parts of a register are cut by the argument's size.
 fn x86_register(text: &str) -> Option<u8> {
-    /// In the order of the kernel, each with its names of 64, 32, 16 and 8 bits; the gaps are no registers of arguments.
+    /// In the order of the kernel, each with its names of 64, 32, 16 and 8 bits; the gaps are no registers of
+    /// arguments.
     const REGISTERS: [(u8, [&str; 4]); 9] = [
         (4, ["rbp", "ebp", "bp", "bpl"]),
         (5, ["rbx", "ebx", "bx", "bl"]),

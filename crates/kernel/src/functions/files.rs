@@ -1,4 +1,5 @@
-//! The files whose functions a process may call: those that a program is linked with, and those that a process has mapped.
+//! The files whose functions a process may call: those that a program is linked with, and those that a process has
+//! mapped.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use crate::ask::found;
 /// Files of one process, at most.
 const FILES_MAX: usize = 512;
 
-/// A program and the libraries that it and they name, without the one that loads them. What cannot be read has no functions that
-/// are counted, and is left out.
+/// A program and the libraries that it and they name, without the one that loads them. What cannot be read has no
+/// functions that are counted, and is left out.
 #[must_use]
 pub fn linked(program: &Path) -> Vec<PathBuf> {
     let mut files = vec![program.to_owned()];

@@ -38,8 +38,8 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // SAFETY: a system call about a child of this thread; its last two arguments are numbers here. One that was killed meanwhile
-        // is refused, and needs no permission to go on.
+        // SAFETY: a system call about a child of this thread; its last two arguments are numbers here. One that was
+        // killed meanwhile is refused, and needs no permission to go on.
         unsafe { libc::ptrace(libc::PTRACE_DETACH, self.child.as_raw(), 0_usize, 0_usize) };
     }
 }

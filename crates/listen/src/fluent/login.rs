@@ -1,6 +1,7 @@
 //! The handshake of a connection whose client has to know the shared key.
 //!
-//! Invariants: each connection has a nonce of its own; a digest is compared in a time that does not depend on where it differs.
+//! Invariants: each connection has a nonce of its own; a digest is compared in a time that does not depend on where it
+//! differs.
 
 use ogive_protocol::fluent::handshake::{Ping, Pong, SERVER_NAME, helo};
 use ring::digest::{Context, SHA512};

@@ -1,14 +1,14 @@
 //! The Forward protocol of Fluentd and Fluent Bit: messages of log entries, acknowledged when they are durable.
 //!
-//! Invariants: a message is acknowledged when each of its entries is durable or counted as one that can never be stored. It
-//! is stored in pieces ([`piece`]), each known again by the message's chunk, its place and its
-//! contents when a client sends the message once more, also to a server that was restarted: it counts once. Messages
-//! without a chunk are never sent again: those that arrive together are stored together, and what had arrived when the
-//! server ends is still stored.
+//! Invariants: a message is acknowledged when each of its entries is durable or counted as one that can never be
+//! stored. It is stored in pieces ([`piece`]), each known again by the message's chunk, its place and its contents when
+//! a client sends the message once more, also to a server that was restarted: it counts once. Messages without a chunk
+//! are never sent again: those that arrive together are stored together, and what had arrived when the server ends is
+//! still stored.
 //! Threads: a task for each connection, which reads on when what arrived is stored.
 //! Limits: those of the stream ([`ogive_protocol::fluent::message`]); [`LARGE_MESSAGES`] connections hold more than
-//! [`SMALL_BYTES`] and [`HUGE_MESSAGES`] of them more than [`LARGE_BYTES`]; a client that is silent inside a message for
-//! [`PATIENCE`] or before it logged in for [`LOGIN`] is disconnected, others after the options' idle time.
+//! [`SMALL_BYTES`] and [`HUGE_MESSAGES`] of them more than [`LARGE_BYTES`]; a client that is silent inside a message
+//! for [`PATIENCE`] or before it logged in for [`LOGIN`] is disconnected, others after the options' idle time.
 //! Failure: that of [`DurableStore`]. A message that makes no sense ends the connection without an acknowledgement.
 
 mod login;
@@ -214,8 +214,8 @@ impl Fluent {
         Ok(true)
     }
 
-    /// Stores the entries of a message, all of them where it has a chunk; without one the last stay in the piece. False when this
-    /// server ends before they are durable.
+    /// Stores the entries of a message, all of them where it has a chunk; without one the last stay in the piece. False
+    /// when this server ends before they are durable.
     async fn store_message(
         &self,
         message: &Message<'_>,

@@ -7,8 +7,8 @@ use ogive_protocol::lines::Fault;
 /// 5,000 entries are stored at once: an fsync costs each a microsecond.
 pub(super) const PIECE_ENTRIES: usize = 5_000;
 
-/// 4 MiB of entries, received or stored, whichever are more: 64 connections hold a quarter of a gigabyte, and with one more
-/// entry and the labels of each they are far from the 32 MiB of a batch.
+/// 4 MiB of entries, received or stored, whichever are more: 64 connections hold a quarter of a gigabyte, and with one
+/// more entry and the labels of each they are far from the 32 MiB of a batch.
 pub(super) const PIECE_BYTES: usize = 4 << 20;
 
 /// See the module.

@@ -1,12 +1,13 @@
 //! Notifications of SNMP: traps are stored as they come, informs are answered when they are durable.
 //!
 //! Invariants: each datagram is stored, a duplicate, an exchange about our engine, or counted by reason. An inform is
-//! answered when it is durable, or when it can never be stored; one that comes again, also to a server that was restarted
-//! or killed meanwhile, counts once and is answered again. What had arrived when the server ends is still stored.
+//! answered when it is durable, or when it can never be stored; one that comes again, also to a server that was
+//! restarted or killed meanwhile, counts once and is answered again. What had arrived when the server ends is still
+//! stored.
 //! Threads: a task for each socket, and one for each inform that waits for the store.
 //! Limits: [`PENDING_BYTES`] of traps are stored at once; [`INFORMS`] wait for the store; those of [`Receiver`].
-//! Failure: while the store has no room, datagrams wait in the receive buffer of the socket; what the kernel then drops is
-//! counted.
+//! Failure: while the store has no room, datagrams wait in the receive buffer of the socket; what the kernel then drops
+//! is counted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +44,8 @@ const READS: usize = 256;
 /// 65,536: at the end, what lies in the largest receive buffer.
 const LAST_READS: usize = 65_536;
 
-/// 150 s: an agent tries an inform three to five times within two minutes. One that starts again may count its requests from 1.
+/// 150 s: an agent tries an inform three to five times within two minutes. One that starts again may count its requests
+/// from 1.
 const AGAIN_SECONDS: u32 = 150;
 
 /// 4 MiB of texts are stored at once, far from the 32 MiB of a batch.

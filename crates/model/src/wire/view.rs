@@ -4,8 +4,8 @@
 //! dictionary all but its series; each column is checked to be of one length before the first row of it is given out.
 //! Nothing is allocated but the strings' references and the classes of a dictionary.
 //! Limits: none on what the labels unfold to, which a caller that copies them has to count.
-//! Failure: as [`Batch::decode`](crate::Batch::decode); a string that is not UTF-8 or a series that breaks the format of
-//! a dictionary is an error where it is met.
+//! Failure: as [`Batch::decode`](crate::Batch::decode); a string that is not UTF-8 or a series that breaks the format
+//! of a dictionary is an error where it is met.
 
 use planus::ReadAsRoot;
 

@@ -1,7 +1,7 @@
 //! What a read of each clock costs, measured right now.
 //!
-//! Invariants: the clocks take turns in each round, so that what disturbs one disturbs all. A figure is the median over the
-//! rounds of nanoseconds a call, with the tenth and the ninetieth percentile beside it.
+//! Invariants: the clocks take turns in each round, so that what disturbs one disturbs all. A figure is the median over
+//! the rounds of nanoseconds a call, with the tenth and the ninetieth percentile beside it.
 
 use std::hint::black_box;
 

@@ -25,8 +25,8 @@ impl Kernel {
         self.current.as_deref().unwrap_or("unknown")
     }
 
-    /// Whether it is one of the slow ones that the kernel takes when it has given the processor's counter up: a read of them
-    /// leaves the processor, and takes about a microsecond. `None` where the kernel does not say.
+    /// Whether it is one of the slow ones that the kernel takes when it has given the processor's counter up: a read of
+    /// them leaves the processor, and takes about a microsecond. `None` where the kernel does not say.
     pub fn is_slow(&self) -> Option<bool> {
         self.current.as_deref().map(|name| matches!(name, "hpet" | "acpi_pm" | "pit" | "jiffies" | "refined-jiffies"))
     }

@@ -1,6 +1,7 @@
 //! The clocks that are compared: ours, the system's, and those of other crates.
 //!
-//! A read is chosen at run time and runs without a branch: [`TimeSource::visit`] hands each visitor a closure of its own.
+//! A read is chosen at run time and runs without a branch: [`TimeSource::visit`] hands each visitor a closure of its
+//! own.
 
 use std::sync::OnceLock;
 

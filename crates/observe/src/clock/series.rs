@@ -1,9 +1,9 @@
 //! The clock's figures as series of the server, so that an alert can be written on them.
 //!
-//! Format: floats. `ogive_clock_info{source,os_clocksource,mode} 1` names what is in use; when a label changes, the series
-//! with the old labels gets a last sample of 0. The rest are gauges in base units and cumulative counters.
-//! Invariants: every figure is stored each ten seconds, and at once in the second in which the kernel's clock source, the mode
-//! or the epoch changed.
+//! Format: floats. `ogive_clock_info{source,os_clocksource,mode} 1` names what is in use; when a label changes, the
+//! series with the old labels gets a last sample of 0. The rest are gauges in base units and cumulative counters.
+//! Invariants: every figure is stored each ten seconds, and at once in the second in which the kernel's clock source,
+//! the mode or the epoch changed.
 //! Limits: a look at the kernel's files each second (30 us); 13 us of reads each ten seconds for each clock of 25 ns.
 
 use ogive_model::{Kind, METRIC_NAME, SeriesDef, SeriesMeta, Temporality};

@@ -1,5 +1,5 @@
-//! What shippers of logs send: syslog with octet counting, Beats' windows, messages of Fluent Forward; with the lines of
-//! services or of an access log.
+//! What shippers of logs send: syslog with octet counting, Beats' windows, messages of Fluent Forward; with the lines
+//! of services or of an access log.
 
 use std::io::Write;
 

@@ -1,9 +1,10 @@
-//! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all data.
+//! Who changed the configuration, when, and what differs: a text in the series [`METRIC`], through the spool like all
+//! data.
 //!
-//! Format: the first line shows what made the broker read it, whose the file is and when it was written; each further line is a key that is new (`+`), gone
-//! (`-`) or has another value (`~`).
-//! Invariants: a difference is reported once: what was reported last is kept beside the spool. No secret is in either: the broker's own are in
-//! files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
+//! Format: the first line shows what made the broker read it, whose the file is and when it was written; each further
+//! line is a key that is new (`+`), gone (`-`) or has another value (`~`).
+//! Invariants: a difference is reported once: what was reported last is kept beside the spool. No secret is in either:
+//! the broker's own are in files, and what may be one in a check stands without its value ([`SECRET_KEYS`]).
 
 use std::path::Path;
 
@@ -21,9 +22,9 @@ use ogive_door::differences::{differences, shown};
 /// The metric of the texts.
 const METRIC: &str = "ogive_config_change";
 
-/// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that accepts nothing now records it at the
-/// next start or reload: a full disk does not stop a broker from delivering what it holds.
-/// `by`: what made the broker read it.
+/// Records how `config`, of the file at `path`, differs from the last one recorded. A spool that accepts nothing now
+/// records it at the next start or reload: a full disk does not stop a broker from delivering what it holds. `by`: what
+/// made the broker read it.
 pub(super) fn tell(door: &Door, broker: &Broker, path: &Path, by: &str, config: &Config) {
     if let Err(error) = changed(door, broker, path, by, config) {
         tracing::warn!("the change of the configuration is recorded later: {error:#}");
@@ -67,7 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// A broker.toml with checks in it: their passwords were reported as series to every destination, and stood beside the spool.
+    /// A broker.toml with checks in it: their passwords were reported as series to every destination, and stood beside
+    /// the spool.
     #[test]
     fn secrets_of_checks_are_not_told() {
         let text = "name = 'edge'\nfluent-shared-key = 'hunter2'\n[spool]\ndirectory = '/x'\n[[check]]\nname = 'a.b'\nkind = 'redis'\npassword = 'hunter2'\n\

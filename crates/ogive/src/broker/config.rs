@@ -1,8 +1,9 @@
 //! broker.toml: the listeners under the names of `ogive serve`'s options, the spool, the destinations.
 //!
-//! Invariants: a file is taken whole or not at all; a key that is not known is a mistake, reported with its line and what was
-//! probably meant.
-//! Limits: those of `ogive serve -c`'s file, [`DESTINATIONS_MAX`], [`ENDPOINTS_MAX`], [`CONNECTIONS_MAX`], [`REQUEST_BATCHES_MAX`].
+//! Invariants: a file is taken whole or not at all; a key that is not known is a mistake, reported with its line and
+//! what was probably meant.
+//! Limits: those of `ogive serve -c`'s file, [`DESTINATIONS_MAX`], [`ENDPOINTS_MAX`], [`CONNECTIONS_MAX`],
+//! [`REQUEST_BATCHES_MAX`].
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -33,7 +34,8 @@ const ENDPOINTS_MAX: usize = 64;
 const CONNECTIONS_MAX: usize = 64;
 /// As many frames as a body may hold.
 const REQUEST_BATCHES_MAX: usize = ogive_model::wire::FRAMES_MAX;
-/// 1 MiB: 16 of the smallest segments. With less, batches that no destination received within a second would be dropped.
+/// 1 MiB: 16 of the smallest segments. With less, batches that no destination received within a second would be
+/// dropped.
 pub(crate) const SPOOL_BYTES_MIN: u64 = 1 << 20;
 /// 64 letters for a name that is both a label and a file name.
 const NAME_MAX: usize = 64;
@@ -156,7 +158,8 @@ const fn request_batches() -> usize {
 impl Destination {
     /// Batches in flight at a time; over AMQP many over each connection.
     pub(crate) fn connections(&self) -> usize {
-        // 16: a cluster that responds in 50 ms takes 320 batches a second. 2: one is filled while the other is confirmed.
+        // 16: a cluster that responds in 50 ms takes 320 batches a second. 2: one is filled while the other is
+        // confirmed.
         self.connections.unwrap_or(if self.is_amqp() { 2 } else { 16 })
     }
 
@@ -542,8 +545,8 @@ packing = "none"
         check("udp:127.0.0.1:0", "127.0.0.1", &["line 4", "statsd"]);
     }
 
-    /// Two checks of one name passed `ogive config check`, and a reload, and only the next start failed. The file is refused where
-    /// it is read.
+    /// Two checks of one name passed `ogive config check`, and a reload, and only the next start failed. The file is
+    /// refused where it is read.
     #[test]
     fn checks_that_cannot_be_together_are_a_mistake_of_the_file() {
         let check = |name: &str| format!("[[check]]\nname = \"{name}\"\nkind = \"tcp\"\ntarget = \"h:1\"\n");

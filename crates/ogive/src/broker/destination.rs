@@ -1,6 +1,7 @@
 //! One cluster: its cursor, its threads, and what they did.
 //!
-//! Invariants: a cursor's file is written by one thread at a time; a batch is done when its endpoint said so, and not before.
+//! Invariants: a cursor's file is written by one thread at a time; a batch is done when its endpoint said so, and not
+//! before.
 //! Threads: as many senders as the destination has connections, under one lock that is not held while they send.
 //! Failure: what is not answered is sent again after a pause, to whatever endpoint is free then; a file that cannot be
 //! written keeps segments in the spool, and what was sent is sent again after a crash.
@@ -321,7 +322,8 @@ impl Destination {
                 state.figures.busy += 1;
                 (state.request_batches / 2).max(1)
             }
-            // One batch that an endpoint cannot accept does not delay the others twice, and a slow link gets less at once.
+            // One batch that an endpoint cannot accept does not delay the others twice, and a slow link gets less at
+            // once.
             EndpointResult::Failed(_) => {
                 state.figures.failures += 1;
                 state.delivery.fell_behind(&self.context.board);

@@ -23,8 +23,8 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const AGAIN: Ns = Ns::from_secs(600);
 /// Smaller bodies are not compressed: there is nothing to gain.
 const PACK_BYTES_MIN: usize = 512;
-/// A server refuses a body that decompresses to 400 times its size or more; one with a high ratio is sent compressed only up to a quarter of
-/// that.
+/// A server refuses a body that decompresses to 400 times its size or more; one with a high ratio is sent compressed
+/// only up to a quarter of that.
 const RATIO_MAX: usize = 100;
 /// Level 1: 3 to 5 times smaller for a tenth of the processor time of the default level.
 const LEVEL: i32 = 1;
@@ -98,7 +98,8 @@ impl Link {
         if frames.len() > 1 && self.takes_several(&url, now) {
             let (reply, bytes) = self.post(&to, FRAMES, &frames.concat());
             match reply {
-                // The error is about the body, not about a batch in it: an earlier version, or a proxy with a lower limit.
+                // The error is about the body, not about a batch in it: an earlier version, or a proxy with a lower
+                // limit.
                 Ok(reply) if is_about_the_body(&reply, frames.len()) => {
                     let until = now.saturating_add(AGAIN);
                     self.single.lock().unwrap_or_else(PoisonError::into_inner).insert(url.clone(), until);

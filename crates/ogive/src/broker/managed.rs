@@ -1,7 +1,7 @@
 //! The part of a broker that its server decides: checks, scrapes, filters and limits of its group.
 //!
-//! Invariants: a configuration is applied whole or not at all; what runs programs or reads files of this machine only with
-//! the permission of the broker's own file; limits only lower those of that file.
+//! Invariants: a configuration is applied whole or not at all; what runs programs or reads files of this machine only
+//! with the permission of the broker's own file; limits only lower those of that file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

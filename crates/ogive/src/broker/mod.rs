@@ -1,9 +1,11 @@
-//! `ogive broker`: the listeners of the server before a spool, and the threads that bring what is in it to every destination.
+//! `ogive broker`: the listeners of the server before a spool, and the threads that bring what is in it to every
+//! destination.
 //!
 //! Invariants: a batch is acknowledged when it is durable in the spool; a configuration is taken whole or not at all.
 //! Threads: the async runtime's, the observer's, one writer, one that saves cursors, and each destination's senders.
-//! Failure: what keeps the broker from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM end it
-//! in order; what is in the spool is sent by the next start. A changed configuration that is wrong changes nothing.
+//! Failure: what keeps the broker from starting is one sentence on standard error and exit code 1. SIGINT and SIGTERM
+//! end it in order; what is in the spool is sent by the next start. A changed configuration that is wrong changes
+//! nothing.
 
 pub(crate) mod audit;
 mod callback;
@@ -257,8 +259,8 @@ fn known_end(cursors: &Path) -> anyhow::Result<u64> {
     Ok(end)
 }
 
-/// A file that was cut is often still right, without what stands behind the cut: a destination keeps its token, its certificate and
-/// its authorities while the broker runs, and one of them stays.
+/// A file that was cut is often still right, without what stands behind the cut: a destination keeps its token, its
+/// certificate and its authorities while the broker runs, and one of them stays.
 fn protects_as_much(before: &config::Destination, next: &Config) -> anyhow::Result<()> {
     const HOW: &str = "a file that was cut looks like this; put it right, or start the broker anew if it is meant";
     anyhow::ensure!(!next.destinations.is_empty(), "no destination is left; {HOW}");

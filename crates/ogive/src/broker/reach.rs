@@ -1,8 +1,8 @@
-//! Connections through this broker: to targets that its own file permits, relayed over a connection to the server that the
-//! broker opens.
+//! Connections through this broker: to targets that its own file permits, relayed over a connection to the server that
+//! the broker opens.
 //!
-//! Invariants: nothing is resolved or connected to before the list of the file has permitted it; the list comes from the
-//! file alone. Every request is answered, with a connection or with the reason why there is none, and logged.
+//! Invariants: nothing is resolved or connected to before the list of the file has permitted it; the list comes from
+//! the file alone. Every request is answered, with a connection or with the reason why there is none, and logged.
 //! Threads: a task of the runtime for each connection.
 //! Limits: [`BROKER_CONNECTIONS_MAX`], [`DIAL`] until the target is connected, and those of [`Callback`].
 

@@ -16,7 +16,8 @@ use crate::fleet::SpoolLimits;
 /// 2 MiB: the largest cursor with its gaps, twice in usual times; or the head of a new segment.
 pub(super) const RESERVE_BYTES: usize = 2 << 20;
 
-/// Cursors are saved four times a second: an fsync each, and the most that is sent twice after a crash (and counts once).
+/// Cursors are saved four times a second: an fsync each, and the most that is sent twice after a crash (and counts
+/// once).
 pub(super) const SAVE: Duration = Duration::from_millis(250);
 
 /// What threads share.
@@ -32,7 +33,8 @@ pub(super) struct Broker {
     pub(super) ended: AtomicBool,
     /// Why cursors are not saved, as last reported.
     pub(super) problem: Mutex<Option<String>>,
-    /// Whether space for the cursors is reserved for a full disk. Held while a batch is written, so that none takes that space.
+    /// Whether space for the cursors is reserved for a full disk. Held while a batch is written, so that none takes
+    /// that space.
     pub(super) reserved: Mutex<bool>,
 }
 
@@ -70,8 +72,8 @@ impl Broker {
         &self.context.bell
     }
 
-    /// Saves every cursor, and returns the position below which no destination needs anything. A destination whose cursor cannot be
-    /// written keeps its segments.
+    /// Saves every cursor, and returns the position below which no destination needs anything. A destination whose
+    /// cursor cannot be written keeps its segments.
     pub(super) fn save(&self) -> u64 {
         // A list that changes meanwhile could hide the destination that needs the oldest segment.
         let destinations = self.destinations.read().unwrap_or_else(PoisonError::into_inner);
@@ -92,8 +94,8 @@ impl Broker {
         if !is_saved {
             return 0;
         }
-        // Inside, so that a destination that joins begins behind all that was let go without it. ORDERING: Relaxed; it only
-        // rises, and the lock orders it for who joins.
+        // Inside, so that a destination that joins begins behind all that was let go without it. ORDERING: Relaxed; it
+        // only rises, and the lock orders it for who joins.
         self.floor.fetch_max(floor, Ordering::Relaxed).max(floor)
     }
 
@@ -101,8 +103,8 @@ impl Broker {
         self.context.cursors.join("reserve")
     }
 
-    /// Runs `work`, and once more if the disk is full, with the reserved space: a full disk must not prevent its own remedy from
-    /// being written.
+    /// Runs `work`, and once more if the disk is full, with the reserved space: a full disk must not prevent its own
+    /// remedy from being written.
     pub(super) fn on_full_disk<T>(&self, mut work: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let error = match work() {
             Err(error) if is_full(&error) => error,

@@ -1,8 +1,8 @@
 //! The spool as the listeners see it: a backend that acknowledges when a batch is durable here.
 //!
 //! Invariants: a reply comes after the fsync; batches that wait together become durable with one.
-//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the cursors and notifies
-//! the writer which segments nobody needs.
+//! Threads: one writer owns the spool; it also gives up what is beyond the limits. A background thread saves the
+//! cursors and notifies the writer which segments nobody needs.
 //! Limits: those of the group commit (`ogive_spooling`). More is answered 429.
 //! Failure: a full disk is reported to senders; a failed fsync refuses the whole group.
 
@@ -143,8 +143,9 @@ impl Reader for NoData<'_> {
     }
 }
 
-/// The clock of `age-max`: the wall clock, but on its own it advances no faster than twice the time that passes. A clock that is set
-/// forward by mistake therefore drops an extra hour for each hour that it goes unnoticed, not the whole spool, and a downtime is caught up with.
+/// The clock of `age-max`: the wall clock, but on its own it advances no faster than twice the time that passes. A
+/// clock that is set forward by mistake therefore drops an extra hour for each hour that it goes unnoticed, not the
+/// whole spool, and a downtime is caught up with.
 struct AgeClock {
     at: WallMs,
     looked: MonoNs,

@@ -250,7 +250,8 @@ fn several_batches_go_in_one_request_and_one_that_is_refused_is_a_gap_of_its_own
     assert_eq!(state.delivery.gaps().map(|gap| (gap.why, gap.samples)).collect::<Vec<_>>(), [(GapReason::Refused, 1)]);
 }
 
-/// An endpoint of an earlier version, or behind a proxy that wants less: it gets one at a time, and nothing is given up.
+/// An endpoint of an earlier version, or behind a proxy that wants less: it gets one at a time, and nothing is given
+/// up.
 #[test]
 fn who_takes_one_batch_at_a_time_gets_them_so() {
     let (listener, url) = listener();
@@ -282,7 +283,8 @@ fn what_an_endpoint_has_no_room_for_comes_again_alone() {
     assert!(batches.iter().all(|(sequence, times)| *times == 1 || sequence % 10 == 3), "{batches:?}");
 }
 
-/// A server that ends at one batch, whatever it is sent with: the others go past it, those that come later too, and it is tried on.
+/// A server that ends at one batch, whatever it is sent with: the others go past it, those that come later too, and it
+/// is tried on.
 #[test]
 fn one_batch_that_an_endpoint_never_takes_holds_up_no_other() {
     let (listener, url) = listener();

@@ -1,7 +1,8 @@
 //! The seconds of series that came with batches, as a watch shows them. Pure.
 //!
 //! Invariants: each sample of a selected series is in a cell or counted as left out; the sum has every delta of a
-//! distribution, also of series beyond the limits, or counts it as left out. A column has what came since the one before.
+//! distribution, also of series beyond the limits, or counts it as left out. A column has what came since the one
+//! before.
 //! Limits: [`WATCH_SERIES_MAX`] and [`WATCH_CELLS_MAX`], [`HELD_BINS_MAX`], [`HELD_LABEL_BYTES_MAX`],
 //! [`WATCH_SUM_BINS_MAX`] and those of one distribution, [`WATCH_BYTES_MAX`] of a column.
 

@@ -10,8 +10,8 @@ use ogive_model::MonoNs;
 use super::config::Destination;
 use super::link::Link;
 
-/// 1,000,000 bytes of frames in a request, before compression: below the MiB that proxies accept by default, and a second on a
-/// link of 8 Mbit/s.
+/// 1,000,000 bytes of frames in a request, before compression: below the MiB that proxies accept by default, and a
+/// second on a link of 8 Mbit/s.
 const REQUEST_BYTES_MAX: usize = 1_000_000;
 
 /// See the module.

@@ -1,4 +1,5 @@
-//! `ogive kernel advise`: what a machine and a process lose to how they are set up, and the command that would change it.
+//! `ogive kernel advise`: what a machine and a process lose to how they are set up, and the command that would change
+//! it.
 
 use std::io::Read as _;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `ogive amqp`: batches from a file or a pipe to a queue, each sent when the server has confirmed it; and how many a second there may be.
+//! `ogive amqp`: batches from a file or a pipe to a queue, each sent when the server has confirmed it; and how many a
+//! second there may be.
 
 mod bench;
 mod target;

@@ -1,7 +1,8 @@
 //! The file of `ogive serve -c`: options under their names, in TOML.
 //!
-//! Invariants: what the command line says wins over the environment, that over the file, that over the defaults. A key is the
-//! name of an option, `scrub-rate` or `scrub_rate`; a table's name stands before the names in it, so that `samples` in `[query]` is `query-samples`.
+//! Invariants: what the command line says wins over the environment, that over the file, that over the defaults. A key
+//! is the name of an option, `scrub-rate` or `scrub_rate`; a table's name stands before the names in it, so that
+//! `samples` in `[query]` is `query-samples`.
 //! Limits: [`FILE_BYTES_MAX`]; tables in tables to a depth of [`DEPTH_MAX`].
 //! Failure: every mistake is reported with its line, and what was probably meant.
 

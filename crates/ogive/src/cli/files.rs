@@ -15,8 +15,8 @@ pub(crate) fn restrict(directory: &Path) -> io::Result<()> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
 }
 
-/// The files that match a pattern whose last part may contain asterisks, by name. Without one it is the file itself; a directory that is
-/// missing has none.
+/// The files that match a pattern whose last part may contain asterisks, by name. Without one it is the file itself; a
+/// directory that is missing has none.
 fn list(pattern: &Path) -> io::Result<Vec<PathBuf>> {
     let name = pattern.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains('*') {

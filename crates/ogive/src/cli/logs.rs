@@ -301,7 +301,8 @@ fn name(labels: &BTreeMap<String, String>) -> String {
     if others.is_empty() { shown(name) } else { shown(&format!("{name}{{{}}}", others.join(", "))) }
 }
 
-/// Text from outside for a terminal: control characters that would move its cursor or change its colours are shown, not executed.
+/// Text from outside for a terminal: control characters that would move its cursor or change its colours are shown, not
+/// executed.
 fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,7 @@
 //! Commands that change data directories while no server runs: each is noted there, for the audit of the next server.
 //!
-//! Failure: a note that cannot be written is a line on standard error. It keeps no command from its work: what makes room on a full disk
-//! is such a command.
+//! Failure: a note that cannot be written is a line on standard error. It keeps no command from its work: what makes
+//! room on a full disk is such a command.
 
 use std::io;
 
@@ -44,7 +44,8 @@ fn write(audit: &OfflineAudit, mirror: &MirrorDisk) {
     }
 }
 
-/// The user who runs this: the effective user, the login user, and who used sudo. The login user is from the kernel, the last from sudo.
+/// The user who runs this: the effective user, the login user, and who used sudo. The login user is from the kernel,
+/// the last from sudo.
 fn who() -> String {
     let mut out = format!("user {}", named(getuid()));
     if let Some(login) = login_uid(&std::fs::read_to_string("/proc/self/loginuid")) {

@@ -1,4 +1,5 @@
-//! A backtest over data directories of a server that does not run: the same evaluation as `/v1/rules/backtest`, without a server.
+//! A backtest over data directories of a server that does not run: the same evaluation as `/v1/rules/backtest`, without
+//! a server.
 //!
 //! Failure: directories that a server has open are refused; what cannot be read is an error of the rules that read it.
 

@@ -1,8 +1,9 @@
 //! `ogive ops`: how much of one thing happens for each of another, and how that changed since last week.
 //!
 //! Every figure is a quotient of two counts over the same range: work that multiplies is found before it is a bill.
-//! Invariants: a bare selector is counted by its increase over the range; of histograms by their number of samples. Any other
-//! expression is evaluated at the end of the range as it stands. Works with every server that answers `/api/v1/query`.
+//! Invariants: a bare selector is counted by its increase over the range; of histograms by their number of samples. Any
+//! other expression is evaluated at the end of the range as it stands. Works with every server that answers
+//! `/api/v1/query`.
 
 use std::process::ExitCode;
 

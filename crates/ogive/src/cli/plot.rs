@@ -1,7 +1,8 @@
 //! Pictures of ranges for the terminal: a line chart of numbers, a heat map of distributions.
 //!
-//! A line chart draws in braille, eight dots a character; in ASCII one mark a character. A heat map has time from left to
-//! right and values from bottom to top on a logarithmic axis; darker or brighter is more samples, by the square root of the share.
+//! A line chart draws in braille, eight dots a character; in ASCII one mark a character. A heat map has time from left
+//! to right and values from bottom to top on a logarithmic axis; darker or brighter is more samples, by the square root
+//! of the share.
 
 use super::format::human;
 use super::terminal::Terminal;
@@ -56,7 +57,8 @@ pub(super) fn lines(series: &[Line], unit: &str, terminal: &Terminal) -> String 
     chart(series, unit, widest_gap(series), &time_axis(first, last, terminal), terminal)
 }
 
-/// Curves over an axis other than time, in marks that can be distinguished without colours; `ends` are the texts of the axis.
+/// Curves over an axis other than time, in marks that can be distinguished without colours; `ends` are the texts of the
+/// axis.
 pub(super) fn curves(series: &[Line], from: &str, to: &str, terminal: &Terminal) -> String {
     let terminal = Terminal { unicode: false, ..terminal.clone() };
     let between = (terminal.width - AXIS).saturating_sub(from.len() + to.len()).max(1);
@@ -244,8 +246,8 @@ pub(super) fn heat_map(name: &str, heat: &[Heat], unit: &str, terminal: &Termina
         return format!("{name}\nnothing to draw\n");
     };
     let axis = (low.ln(), high.ln());
-    // A row is at least as high as the widest bin of a log-linear histogram. Otherwise narrow bins would each fill a row while wide ones are
-    // spread over several; this way both sides of a power of ten look alike.
+    // A row is at least as high as the widest bin of a log-linear histogram. Otherwise narrow bins would each fill a
+    // row while wide ones are spread over several; this way both sides of a power of ten look alike.
     let rows = rows_of(terminal).min(((axis.1 - axis.0) / BIN_WIDEST) as usize).max(ROWS_MIN);
     let width = terminal.width - AXIS;
     let clock = Clock::from_times(heat.iter().map(|one| one.time));

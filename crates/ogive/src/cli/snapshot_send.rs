@@ -1,7 +1,7 @@
 //! `ogive snapshot send` and `receive`: a snapshot to another machine, through a pipe or over HTTP.
 //!
-//! The sender needs no lock: a snapshot's files never change, also while the server runs. Over HTTP it sends a list of files, hears what
-//! is lacking, and sends that in requests of 8 MiB; whatever ends in between is gone on with.
+//! The sender needs no lock: a snapshot's files never change, also while the server runs. Over HTTP it sends a list of
+//! files, hears what is lacking, and sends that in requests of 8 MiB; whatever ends in between is gone on with.
 
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};

@@ -1,7 +1,7 @@
 //! `ogive status`: what a server says of itself, in groups.
 //!
-//! Invariants: without `--all` the figures of [`GROUPS`] that are named there are shown, and every count of something that went wrong
-//! that is above zero; with it all of them are.
+//! Invariants: without `--all` the figures of [`GROUPS`] that are named there are shown, and every count of something
+//! that went wrong that is above zero; with it all of them are.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,9 @@
 //! `ogive stream`: the value of an expression at each second, as lines of JSON.
 //!
-//! Format: one object a line: `t`, `event` (`value` or `correction`), `resultType` and `result` as `/api/v1/query` answers them, and
-//! `warnings` and `infos` where there are any; or `event: gap` with what was left out.
-//! Failure: a server that is away is asked again, ever more rarely up to [`PAUSE_MAX`]; one that refuses ends the command with its word.
+//! Format: one object a line: `t`, `event` (`value` or `correction`), `resultType` and `result` as `/api/v1/query`
+//! answers them, and `warnings` and `infos` where there are any; or `event: gap` with what was left out.
+//! Failure: a server that is away is asked again, ever more rarely up to [`PAUSE_MAX`]; one that refuses ends the
+//! command with its word.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;

@@ -1,9 +1,11 @@
 //! `ogive subscribe`: the closed cells of selectors as lines of JSON, for programs downstream.
 //!
-//! Format: one object a line: what `/v1/subscribe` sends as data, with `event` (`cell`, `correction`, `watermark`, `gap`) and the `id` of a watermark.
-//! Invariants: a watermark's line stands behind everything of its seconds; its id is in the file of `--state` after its line was written. Who was cut off
-//! goes on behind the last one, and cells that come again as they were are left out.
-//! Failure: a server that is away is asked again, ever more rarely up to [`PAUSE_MAX`]; one that refuses ends the command with its word.
+//! Format: one object a line: what `/v1/subscribe` sends as data, with `event` (`cell`, `correction`, `watermark`,
+//! `gap`) and the `id` of a watermark.
+//! Invariants: a watermark's line stands behind everything of its seconds; its id is in the file of `--state` after its
+//! line was written. Who was cut off goes on behind the last one, and cells that come again as they were are left out.
+//! Failure: a server that is away is asked again, ever more rarely up to [`PAUSE_MAX`]; one that refuses ends the
+//! command with its word.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

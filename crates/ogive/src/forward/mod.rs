@@ -1,16 +1,20 @@
-//! Forwarding: the closed cells of selected series go to a Prometheus, an OTLP receiver or another Ogive, second by second.
+//! Forwarding: the closed cells of selected series go to a Prometheus, an OTLP receiver or another Ogive, second by
+//! second.
 //!
-//! - `config`: what goes where; `state`: how far it is; `cells`: cells as requests; `late`: what came too late; `work`: the thread of each.
+//! - `config`: what goes where; `state`: how far it is; `cells`: cells as requests; `late`: what came too late; `work`:
+//!   the thread of each.
 //!
-//! Invariants: what is sent stands in the forward's file first, and goes again with the same bytes until it was taken: an Ogive knows
-//! a batch by its number and counts it once, a Prometheus takes the same value at the same time as what it has. The store is what waits: who was
-//! away gets everything since, as long as retention keeps it. A second is read [`lateness`](config::Forward::lateness) after its end; what comes
-//! later goes as it came to a far side that merges it (another Ogive), and is counted for the others.
+//! Invariants: what is sent stands in the forward's file first, and goes again with the same bytes until it was taken:
+//! an Ogive knows a batch by its number and counts it once, a Prometheus takes the same value at the same time as what
+//! it has. The store is what waits: who was away gets everything since, as long as retention keeps it. A second is read
+//! [`lateness`](config::Forward::lateness) after its end; what comes later goes as it came to a far side that merges it
+//! (another Ogive), and is counted for the others.
 //! Threads: one for each forward, which reads, sends and waits; a task that waits for SIGHUP.
 //! Limits: a minute and two million samples at once.
-//! Failure: a request without an answer is sent again, ever more rarely, at least every 30 s; one that is refused for good is counted and gone past.
-//! A second with more cells than may be read at once is skipped and counted. A file that is wrong keeps the server from starting; one that
-//! becomes wrong is refused and counted, and the forwards go on as they were. A forward that changes goes on with what was late for it.
+//! Failure: a request without an answer is sent again, ever more rarely, at least every 30 s; one that is refused for
+//! good is counted and gone past. A second with more cells than may be read at once is skipped and counted. A file that
+//! is wrong keeps the server from starting; one that becomes wrong is refused and counted, and the forwards go on as
+//! they were. A forward that changes goes on with what was late for it.
 
 mod cells;
 mod config;
@@ -113,8 +117,8 @@ impl Forwards {
         Ok(Self { file: options.forward.clone(), files, all, marks })
     }
 
-    /// Starts to send from the store behind `door`. The progress of each is stored in `data`. Called within the runtime: a signal is handled
-    /// from then on, not from when the task that waits for it first runs.
+    /// Starts to send from the store behind `door`. The progress of each is stored in `data`. Called within the
+    /// runtime: a signal is handled from then on, not from when the task that waits for it first runs.
     pub(crate) fn start(self, door: &Arc<Door>, watches: &Arc<Watches>, data: &Path) -> anyhow::Result<Running> {
         let shared = Arc::new(Shared {
             door: door.clone(),
@@ -174,8 +178,8 @@ impl Shared {
         Ok(Thread { forward, marks, stop, thread: thread.context("cannot start a thread")? })
     }
 
-    /// The watch for late samples of `forward`: that of `former`, where it was the same one. Requests contain data that was already read:
-    /// anything that arrives later is late.
+    /// The watch for late samples of `forward`: that of `former`, where it was the same one. Requests contain data that
+    /// was already read: anything that arrives later is late.
     fn watch(&self, forward: &Forward, state: &State, former: Option<Former>) -> anyhow::Result<Watch> {
         let log = || (forward.form == Form::Batch).then(|| self.log(forward, state)).transpose();
         let matchers = forward.matchers.clone();
@@ -282,8 +286,8 @@ fn load(path: &Path, files: Files) -> Result<(Vec<Ready>, Marks), String> {
     Ok((out, marks))
 }
 
-/// Parses any bytes as each kind of external input of a forward: its tables, its progress, its log of late samples, and the
-/// responses of an OTLP receiver.
+/// Parses any bytes as each kind of external input of a forward: its tables, its progress, its log of late samples, and
+/// the responses of an OTLP receiver.
 pub fn forward_input(bytes: &[u8]) {
     state::read_any(bytes);
     late_log::read_any(bytes);

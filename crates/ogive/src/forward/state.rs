@@ -1,7 +1,8 @@
 //! How far a forward is, and what it is sending: a file that is replaced whole.
 //!
-//! Format: docs/formats/forward.md. Invariants: a request is in the file before it is sent, and goes again with the same bytes and number until
-//! it was taken; the file moves on only behind an answer. So each cell is sent at least once, and whoever knows numbers or times again counts it once.
+//! Format: docs/formats/forward.md. Invariants: a request is in the file before it is sent, and goes again with the
+//! same bytes and number until it was taken; the file moves on only behind an answer. So each cell is sent at least
+//! once, and whoever knows numbers or times again counts it once.
 //! Failure: a file that is not what was written is an error; who removes it begins at now.
 
 use ogive_model::{BatchId, SourceId};
@@ -199,7 +200,8 @@ mod tests {
         assert_eq!((read.requests.len(), read.next_ms, read.form), (0, read.until_ms, Some(Form::Otlp)));
     }
 
-    /// Fields that nobody wrote, under a good checksum: read or refused, without a panic or memory that they only claim.
+    /// Fields that nobody wrote, under a good checksum: read or refused, without a panic or memory that they only
+    /// claim.
     #[test]
     fn any_fields_are_read_or_refused() {
         let (mut seed, good) = (0x2545_f491_4f6c_dd1d_u64, state(&[b"ab", b"cde"]).encode());

@@ -55,7 +55,8 @@ pub(super) fn load(path: &Path, closed_ms: i64, form: Form) -> anyhow::Result<St
             let (source, until_ms) = (random_source(), closed_ms);
             let form = Some(form);
             let state = State { source, sequence: 1, until_ms, next_ms: until_ms, form, requests: Vec::new() };
-            // Without this, a kill before the first cell was sent made it start over at a later time, and its late samples were lost.
+            // Without this, a kill before the first cell was sent made it start over at a later time, and its late
+            // samples were lost.
             RealDisk.replace(path, &state.encode())?;
             Ok(state)
         }
@@ -150,7 +151,8 @@ impl Work {
         }
     }
 
-    /// Makes requests of late samples, where the remote server merges them with what it has, and counts them; true when there are some.
+    /// Makes requests of late samples, where the remote server merges them with what it has, and counts them; true when
+    /// there are some.
     fn absorb_late(&mut self) -> anyhow::Result<bool> {
         let (late, mut dropped) = self.watch.take(self.state.sequence);
         if late.is_empty() && dropped == 0 {
@@ -425,7 +427,8 @@ impl FarReply {
         match ended.code {
             0 => Self::partly(&ended.message),
             INVALID_ARGUMENT => Self::Refused { detail: ended.said },
-            // Also for missing permissions or a missing service: that can be fixed there, and the store keeps the cells.
+            // Also for missing permissions or a missing service: that can be fixed there, and the store keeps the
+            // cells.
             code => Self::Later { after: None, detail: format!("the far side says {code}: {}", ended.said) },
         }
     }

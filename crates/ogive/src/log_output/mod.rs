@@ -1,7 +1,8 @@
 //! Log output of the process: where every `tracing` event goes, as one line of text or JSON on standard error.
 //!
-//! Invariants: an event is one `write` of one record. A record of text begins with a time; a line break inside a message is
-//! followed by two spaces and other control characters are escaped, so that no message can look like another record.
+//! Invariants: an event is one `write` of one record. A record of text begins with a time; a line break inside a
+//! message is followed by two spaces and other control characters are escaped, so that no message can look like another
+//! record.
 //! Limits: a message and a field are cut at [`MESSAGE_BYTES_MAX`].
 //! Failure: what standard error does not take is lost; the process goes on.
 
@@ -51,7 +52,8 @@ fn library_targets() -> Targets {
     Targets::new().with_default(Level::WARN).with_target("async_snmp", LevelFilter::OFF)
 }
 
-/// Reads `--log-level`. A level without a target applies to Ogive; libraries beneath it log warnings unless they are named.
+/// Reads `--log-level`. A level without a target applies to Ogive; libraries beneath it log warnings unless they are
+/// named.
 fn levels(text: &str) -> Result<Levels, String> {
     let mut parts = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

@@ -129,8 +129,8 @@ impl Rabbit {
         });
     }
 
-    /// Waits until it has this queue on disk. It answers a declaration some seconds before it writes it: killed in between, it comes back
-    /// without the queue, and so without what it has confirmed.
+    /// Waits until it has this queue on disk. It answers a declaration some seconds before it writes it: killed in
+    /// between, it comes back without the queue, and so without what it has confirmed.
     pub(crate) fn keeps(&self, queue: &str) {
         within_minutes("it has the queue", || {
             self.control(&["list_queues", "-q", "name"]).lines().any(|name| name == queue).then_some(())
@@ -155,8 +155,8 @@ impl Rabbit {
         done_within_minutes("RabbitMQ is gone", || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).err().map(drop))
     }
 
-    /// Ends the daemon that knows where Erlang's nodes are. It never ends by itself, and does not when it is told to before
-    /// it has noticed that its node is gone.
+    /// Ends the daemon that knows where Erlang's nodes are. It never ends by itself, and does not when it is told to
+    /// before it has noticed that its node is gone.
     fn end_mapper(&self) -> Result<(), String> {
         let port = self.mapper_port;
         done_within_minutes("Erlang's daemon is gone", || {

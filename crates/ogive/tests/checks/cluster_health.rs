@@ -1,5 +1,5 @@
-//! Elasticsearch and OpenSearch: a node of OpenSearch in a Java process (`tests/clients/OpenSearch.java`), which the test
-//! asks for the same numbers, and nginx before it, which wants a login.
+//! Elasticsearch and OpenSearch: a node of OpenSearch in a Java process (`tests/clients/OpenSearch.java`), which the
+//! test asks for the same numbers, and nginx before it, which wants a login.
 
 use std::path::Path;
 

@@ -62,7 +62,8 @@ fn counter_agrees(server: &Server, check: &str, metric: &str, labels: &str, read
     assert!(found <= after, "{metric} is {found}, and its server says {after}");
 }
 
-/// Waits for five runs of a check, and until no more than the last two statements are in progress: a busy server may end one late.
+/// Waits for five runs of a check, and until no more than the last two statements are in progress: a busy server may
+/// end one late.
 fn statements_end(server: &Server, check: &str, in_progress: impl Fn() -> f64) {
     let runs = format!("sum(sum_over_time(ogive_check_runs_total{{check=\"{check}\"}}[1h]))");
     eventually(&format!("{check} ran five times"), || server.number(&runs).filter(|runs| *runs >= 5.0));

@@ -1,4 +1,5 @@
-//! Servers that greet in lines, and those of the time and of a cache: Dropbear, Dovecot, aiosmtpd, chrony and memcached.
+//! Servers that greet in lines, and those of the time and of a cache: Dropbear, Dovecot, aiosmtpd, chrony and
+//! memcached.
 
 use std::path::Path;
 use std::process::Command;
@@ -94,7 +95,8 @@ fn times_and_statistics_are_stored() {
         let path = directory.path().join(name);
         std::fs::write(&path, config + &format!("pidfile {}.pid\n", path.display())).unwrap();
         let mut command = Command::new(clients::chronyd());
-        // It serves this machine's clock and leaves it alone, as whoever runs the test: the package's own user is not made.
+        // It serves this machine's clock and leaves it alone, as whoever runs the test: the package's own user is not
+        // made.
         command.args(["-d", "-x", "-U", "-u", &user, "-f"]).arg(path);
         Program::start(command)
     };

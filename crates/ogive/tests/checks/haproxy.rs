@@ -1,4 +1,5 @@
-//! HAProxy: its stats socket, among the files and on a port, and its page, with a server that is up and one that is not.
+//! HAProxy: its stats socket, among the files and on a port, and its page, with a server that is up and one that is
+//! not.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,8 +11,8 @@ use super::{directory, gauge, has, measured, nginx_of, said, says, serve, table}
 use crate::common::programs::{Program, free_port, listens};
 use crate::common::{eventually, request_at};
 
-/// HAProxy in front of a server at the first port, and of one that is not there. The other ports are those of its proxy,
-/// its socket and its page.
+/// HAProxy in front of a server at the first port, and of one that is not there. The other ports are those of its
+/// proxy, its socket and its page.
 fn haproxy(directory: &Path, [good, web, socket, page]: [u16; 4]) -> Program {
     let place = directory.display();
     let config = format!(

@@ -1,5 +1,5 @@
-//! Clients of other makers, as `scripts/clients` installed them, each a script in `tests/clients` that talks with its test
-//! over lines: what it prints is awaited, what it waits for is said to it.
+//! Clients of other makers, as `scripts/clients` installed them, each a script in `tests/clients` that talks with its
+//! test over lines: what it prints is awaited, what it waits for is said to it.
 //!
 //! Failure: a client that is missing, or fails, or takes longer than [`PATIENCE`] fails its test with what it wrote.
 

@@ -110,14 +110,14 @@ pub(super) fn signal(pid: u32, name: &str) {
     assert!(done.success());
 }
 
-/// An address that is free, and stays so until somebody binds it: for programs that do not report theirs, and servers that keep it
-/// over restarts.
+/// An address that is free, and stays so until somebody binds it: for programs that do not report theirs, and servers
+/// that keep it over restarts.
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
 
-/// The port of such an address. It is none of those that Linux gives to connections and to who asks for any: between here and the
-/// program, or while a server is away, one of those could become another's, or a connection to itself.
+/// The port of such an address. It is none of those that Linux gives to connections and to who asks for any: between
+/// here and the program, or while a server is away, one of those could become another's, or a connection to itself.
 pub fn free_port() -> u16 {
     /// How many were given.
     static GIVEN: AtomicU32 = AtomicU32::new(0);

@@ -70,7 +70,8 @@ pub fn growing(step: u64) -> [BTreeMap<i32, u64>; 2] {
     [positive, BTreeMap::from([(2, 1 + step / 2)])]
 }
 
-/// Whether two answers say the same. Of a bound that is no power of two, versions of Prometheus give another last digit.
+/// Whether two answers say the same. Of a bound that is no power of two, versions of Prometheus give another last
+/// digit.
 pub fn alike(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),

@@ -1,4 +1,5 @@
-//! `ogive` in a pseudo terminal, which `script` of util-linux makes; what is written to it is read as a terminal shows it.
+//! `ogive` in a pseudo terminal, which `script` of util-linux makes; what is written to it is read as a terminal shows
+//! it.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::PATIENCE;
 use super::programs::ended;
 
-/// A screen that is drawn comes in parts, one close behind the other: after such a silence it is whole. Less than between two screens.
+/// A screen that is drawn comes in parts, one close behind the other: after such a silence it is whole. Less than
+/// between two screens.
 const SILENCE: Duration = Duration::from_millis(50);
 
 const ROWS: u16 = 24;

@@ -71,7 +71,8 @@ fn blocks_of_promtool_are_read_whole_and_stored_once() {
     assert!(code == 1 && damaged[0]["broken"].as_str().unwrap().contains("index"), "{damaged}");
 }
 
-/// Floats, native histograms with integers and with floats, a marker of an end, a deletion: what Prometheus answers is answered here.
+/// Floats, native histograms with integers and with floats, a marker of an end, a deletion: what Prometheus answers is
+/// answered here.
 #[test]
 fn a_snapshot_of_prometheus_answers_as_it_does() {
     let (_directory, server) = started();
@@ -118,7 +119,8 @@ fn a_snapshot_of_prometheus_answers_as_it_does() {
             assert!(alike(ours, &theirs), "{expr} {minutes} minutes ago: {ours}, and Prometheus {theirs}");
         }
     }
-    // By what was sent, not by what Prometheus answers while it runs: its head may still give a sample that was deleted.
+    // By what was sent, not by what Prometheus answers while it runs: its head may still give a sample that was
+    // deleted.
     let left = cells(&server, "try_gone").1;
     assert!(
         left.len() == 100 && left.iter().all(|one| one["time_ms"].as_i64().unwrap() < deleted),

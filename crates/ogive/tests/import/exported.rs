@@ -186,8 +186,8 @@ fn openmetrics_is_what_promtool_takes() {
     assert_eq!(unreachable.status.code(), Some(3), "{unreachable:?}");
 }
 
-/// More than one answer holds, a histogram counting as its bins: parts of time for tables, series for OpenMetrics; nothing twice and
-/// nothing lost.
+/// More than one answer holds, a histogram counting as its bins: parts of time for tables, series for OpenMetrics;
+/// nothing twice and nothing lost.
 #[test]
 fn more_than_one_answer_holds_is_read_in_parts() {
     let (directory, server) = started();

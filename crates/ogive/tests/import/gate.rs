@@ -41,8 +41,8 @@ fn gate(to: &str, count: usize, reached: Sender<()>) -> String {
     address
 }
 
-/// An import is cut off between two batches or within one, and by the death of either side. Whoever starts it again has every line
-/// once: texts of different batches at one time would be two.
+/// An import is cut off between two batches or within one, and by the death of either side. Whoever starts it again has
+/// every line once: texts of different batches at one time would be two.
 #[test]
 fn an_import_that_is_killed_goes_on_and_stores_nothing_twice() {
     let directory = tempfile::tempdir().unwrap();

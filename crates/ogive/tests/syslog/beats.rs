@@ -160,7 +160,8 @@ fn beats_that_lie_are_counted_and_the_next_window_is_taken() {
     assert!(server.memory_peak_kib() < 200 << 10, "{} KiB", server.memory_peak_kib());
 }
 
-/// Windows larger than what is stored at once are stored, and acknowledged, in pieces: a client that heard of some sends the rest.
+/// Windows larger than what is stored at once are stored, and acknowledged, in pieces: a client that heard of some
+/// sends the rest.
 #[test]
 fn a_large_window_is_stored_and_acknowledged_in_pieces() {
     let directory = directory();

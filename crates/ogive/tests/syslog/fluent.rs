@@ -239,7 +239,8 @@ fn messages_that_lie_are_counted_and_the_next_is_taken() {
     assert!(server.memory_peak_kib() < 200 << 10, "{} KiB", server.memory_peak_kib());
 }
 
-/// Without a chunk nothing is sent again: equal messages are messages of their own, as when a program writes a line twice.
+/// Without a chunk nothing is sent again: equal messages are messages of their own, as when a program writes a line
+/// twice.
 #[test]
 fn equal_messages_without_a_chunk_are_all_stored() {
     let directory = directory();

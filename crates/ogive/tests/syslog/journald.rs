@@ -1,4 +1,5 @@
-//! The journal of systemd: what `systemd-journal-upload` sends is stored, each entry once, whatever becomes of the server.
+//! The journal of systemd: what `systemd-journal-upload` sends is stored, each entry once, whatever becomes of the
+//! server.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Lines of real clients that begin and end something: each becomes a duration once, whichever way and in whatever order they come.
+//! Lines of real clients that begin and end something: each becomes a duration once, whichever way and in whatever
+//! order they come.
 
 use std::path::Path;
 use std::process::Command;

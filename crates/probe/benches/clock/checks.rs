@@ -1,4 +1,5 @@
-//! The checks that a skeptic would run on the clock, each a mode of the bench: `cargo bench -p ogive-probe --bench clock -- MODE`.
+//! The checks that a skeptic would run on the clock, each a mode of the bench: `cargo bench -p ogive-probe --bench
+//! clock -- MODE`.
 //!
 //! Each prints what it saw and a line that begins with `ok` or `FAILED`; the process' exit code is 1 when one failed.
 
@@ -101,8 +102,8 @@ fn ping_pong(handoffs: u64, read: &(impl Fn() -> u64 + Sync)) -> (u64, u64, u64)
         let (own, other) = (&places[side].0, &places[1 - side].0);
         let (mut seen, mut own_backward, mut own_worst) = (0, 0_u64, 0);
         for turn in 0..handoffs / 2 {
-            // The reading follows the load with no branch between them: a processor may take it first unless the clock forbids it.
-            // (A loop that waits and then reads hides that, because its exit is mispredicted.)
+            // The reading follows the load with no branch between them: a processor may take it first unless the clock
+            // forbids it. (A loop that waits and then reads hides that, because its exit is mispredicted.)
             let (mut polls, mut reading) = (0_u32, read());
             let waits = side == 1 || turn > 0;
             while waits && polls < u32::MAX {

@@ -1,4 +1,5 @@
-//! What does a reading cost beside a bare `rdtsc`, the system's clock and the `quanta` crate? Is it in order, and right?
+//! What does a reading cost beside a bare `rdtsc`, the system's clock and the `quanta` crate? Is it in order, and
+//! right?
 //!
 //! All variants run in turn in each round of one process, so that what disturbs one disturbs all; the table gives the
 //! median over the rounds of nanoseconds per call, its ratio to `rdtsc` with the spread of that ratio from round to

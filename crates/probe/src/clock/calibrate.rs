@@ -5,9 +5,10 @@
 //!
 //! *Invariants*: a segment starts where the one before it is at that instant, or above; none ever falls. In the
 //! operating system's mode no reading falls below the floor, which is the last value that the line can have shown.
-//! A phase error is corrected within little more than one period and at no more than 500 ppm; then the segment runs at the long-term
-//! rate alone. *Failure*: samples that cannot be true (the counter stood still, went back or jumped) end the line:
-//! the operating system's clock takes over, the epoch rises, and calibration starts again. Nothing here panics.
+//! A phase error is corrected within little more than one period and at no more than 500 ppm; then the segment runs at
+//! the long-term rate alone. *Failure*: samples that cannot be true (the counter stood still, went back or jumped) end
+//! the line: the operating system's clock takes over, the epoch rises, and calibration starts again. Nothing here
+//! panics.
 
 use super::rate::{Point, Rate, Windows, agree};
 use super::segment::{Mode, Segment};
@@ -36,8 +37,8 @@ pub(crate) enum Outcome {
 
 /// Nanoseconds between samples once calibrated.
 pub(crate) const PERIOD_NS: u64 = 100_000_000;
-/// Nanoseconds over which a correction is spread: a period, and an eighth for a calibrator that is a little late, so that
-/// nearly every reading is within a correction, which is the fast path.
+/// Nanoseconds over which a correction is spread: a period, and an eighth for a calibrator that is a little late, so
+/// that nearly every reading is within a correction, which is the fast path.
 const CORRECTION_NS: u64 = PERIOD_NS + PERIOD_NS / 8;
 /// Nanoseconds between samples before the rate is known to a tenth of a ppm.
 pub(crate) const PERIOD_FIRST_NS: u64 = 20_000_000;
@@ -50,8 +51,8 @@ const SLEW_MAX: f64 = 500e-6;
 const BREAK_NS: u64 = 10_000_000;
 /// How far the floor may be above the true time when the counter takes over: what one period's correction can remove.
 const CATCH_UP_NS: u64 = 50_000;
-/// How far the reference may be slewed between samples before the difference counts as a break (chrony's largest slew rate
-/// is 83,333 ppm; a tenth of the time covers it).
+/// How far the reference may be slewed between samples before the difference counts as a break (chrony's largest slew
+/// rate is 83,333 ppm; a tenth of the time covers it).
 const BREAK_PER_NS: u64 = 10;
 /// A change of the rate that starts a new epoch.
 const RATE_BREAK: f64 = 2e-6;
@@ -187,7 +188,8 @@ impl Calibrator {
         self.tally
     }
 
-    /// How much faster than the reference the counter would have run at the rate of [`DRIFT_NS`] ago, parts per billion.
+    /// How much faster than the reference the counter would have run at the rate of [`DRIFT_NS`] ago, parts per
+    /// billion.
     pub(crate) fn drift_ppb(&self) -> f64 {
         self.drift_ppb
     }
@@ -206,14 +208,15 @@ impl Calibrator {
         let (offset_ns, width_ns) = (sample.wall_offset_ns, sample.wall_width_ns);
         let mut is_set = false;
         if let Some((known_ns, known_width_ns)) = self.wall {
-            // Both clocks are slewed alike, so their difference changes only when the wall clock is set. A difference within the
-            // uncertainties of both measurements is the same one, measured again.
+            // Both clocks are slewed alike, so their difference changes only when the wall clock is set. A difference
+            // within the uncertainties of both measurements is the same one, measured again.
             is_set = known_ns.abs_diff(offset_ns) > known_width_ns.saturating_add(width_ns).max(WALL_NOISE_NS);
             if !is_set && (known_width_ns <= WALL_NOISE_NS || width_ns >= known_width_ns) {
                 return false;
             }
         }
-        // The first, another, or the same with less uncertainty: a thread that was interrupted between two readings measures badly.
+        // The first, another, or the same with less uncertainty: a thread that was interrupted between two readings
+        // measures badly.
         self.wall = Some((offset_ns, width_ns));
         self.epoch = self.epoch.wrapping_add(u16::from(is_set));
         true

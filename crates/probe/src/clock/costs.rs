@@ -15,7 +15,8 @@ const EMULATED_STILL_PERCENT: f64 = 120.0;
 /// Reads in the search for the counter's step.
 const QUANTUM_READS: usize = 1_000;
 
-/// The cost of one reading, nanoseconds: medians of small interleaved batches, measured again every minute; 0 before that.
+/// The cost of one reading, nanoseconds: medians of small interleaved batches, measured again every minute; 0 before
+/// that.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ReadCosts {
@@ -27,8 +28,8 @@ pub struct ReadCosts {
     pub now_unordered_ns: f64,
     /// [`crate::Clock::now`].
     pub now_ns: f64,
-    /// The operating system's `clock_gettime(CLOCK_MONOTONIC)`. Some 25 ns is usual; a microsecond or more means that the kernel's
-    /// clock source is slow, which affects every program that reads the time.
+    /// The operating system's `clock_gettime(CLOCK_MONOTONIC)`. Some 25 ns is usual; a microsecond or more means that
+    /// the kernel's clock source is slow, which affects every program that reads the time.
     pub os_ns: f64,
 }
 
@@ -52,8 +53,8 @@ pub(super) fn measure(reads: [&dyn Fn() -> u64; 5]) -> ReadCosts {
     ReadCosts { ticks_ns, ticks_ordered_ns, now_unordered_ns, now_ns, os_ns }
 }
 
-/// Whether an ordered read costs clearly more than the system's clock: then something traps it (valgrind, rr, gVisor, some
-/// hypervisors). Between the two thresholds the previous result stays.
+/// Whether an ordered read costs clearly more than the system's clock: then something traps it (valgrind, rr, gVisor,
+/// some hypervisors). Between the two thresholds the previous result stays.
 pub(super) fn is_emulated(costs: &ReadCosts, before: bool) -> bool {
     let percent = costs.ticks_ordered_ns / costs.os_ns.max(0.1) * 100.0;
     percent > if before { EMULATED_STILL_PERCENT } else { EMULATED_PERCENT }

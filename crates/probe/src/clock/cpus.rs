@@ -1,13 +1,14 @@
 //! Do the counters of all CPUs show the same? Stamps handed to and fro between pinned threads show it.
 //!
-//! A stamp handed from CPU a to b arrives after a delay plus the offset of b's counter, one handed back after a delay minus it.
-//! Over many handoffs the smallest of each is the quickest way there is, so half of their difference is the offset.
+//! A stamp handed from CPU a to b arrives after a delay plus the offset of b's counter, one handed back after a delay
+//! minus it. Over many handoffs the smallest of each is the quickest way there is, so half of their difference is the
+//! offset.
 //!
-//! *Threads*: a comparison has two threads of its own, each bound to a CPU; no caller and no calibration waits for it. It happens
-//! when the clock is new or broken, when the process may run on other CPUs than before, and each minute while the counters are
-//! found to differ. *Limits*: 64 CPUs, each against the first, 1,000 handoffs or 20 ms a pair: 0.2 ms on an idle machine, at worst 1.3 s
-//! where every CPU is taken. *Failure*: a pair that gets no CPU in that time says nothing; with no pair at all
-//! the comparison is made again after a second, two, four, up to a minute.
+//! *Threads*: a comparison has two threads of its own, each bound to a CPU; no caller and no calibration waits for it.
+//! It happens when the clock is new or broken, when the process may run on other CPUs than before, and each minute
+//! while the counters are found to differ. *Limits*: 64 CPUs, each against the first, 1,000 handoffs or 20 ms a pair:
+//! 0.2 ms on an idle machine, at worst 1.3 s where every CPU is taken. *Failure*: a pair that gets no CPU in that time
+//! says nothing; with no pair at all the comparison is made again after a second, two, four, up to a minute.
 
 use super::tick::order;
 use crate::counter::Source;
@@ -63,7 +64,8 @@ impl Pair {
     fn wait(&self, side: usize, last: u64) -> Option<u64> {
         loop {
             for _ in 0..SPINS {
-                // ORDERING: Acquire; pairs with the Release in `play`: the counter is read here after it was read there.
+                // ORDERING: Acquire; pairs with the Release in `play`: the counter is read here after it was read
+                // there.
                 let stamp = self.places[side].0.load(Ordering::Acquire);
                 if stamp != last {
                     return Some(stamp);

@@ -1,14 +1,16 @@
 //! Does a counter that the kernel has given up still keep time? A clock that nothing slews shows it.
 //!
-//! The kernel marks a counter as unstable for good when it once differed from a slow clock by 62.5 us in half a second, which a
-//! busy host or hypervisor brings about by delaying the watchdog. The counter itself is then mostly sound, and the host is the
-//! very one on which the system's clock has become slow. So its rate against CLOCK_MONOTONIC_RAW is looked at here, from look to
-//! look, with a bracket around each reading; whether all CPUs show the same counter is asked by [`super::cpus`].
+//! The kernel marks a counter as unstable for good when it once differed from a slow clock by 62.5 us in half a second,
+//! which a busy host or hypervisor brings about by delaying the watchdog. The counter itself is then mostly sound, and
+//! the host is the very one on which the system's clock has become slow. So its rate against CLOCK_MONOTONIC_RAW is
+//! looked at here, from look to look, with a bracket around each reading; whether all CPUs show the same counter is
+//! asked by [`super::cpus`].
 //!
-//! *Invariants*: pure. Only [`HOLDS_IN_A_ROW`] good looks in a row hold, and one doubt made sure by a second look ends that.
-//! *Limits*: a difference of less than [`RATE_PPM`] and of less than the brackets is not seen.
+//! *Invariants*: pure. Only [`HOLDS_IN_A_ROW`] good looks in a row hold, and one doubt made sure by a second look ends
+//! that. *Limits*: a difference of less than [`RATE_PPM`] and of less than the brackets is not seen.
 
-/// The kernel's own threshold is 125 ppm; oscillators differ from their nominal rate by less, and the first checks learn by how much.
+/// The kernel's own threshold is 125 ppm; oscillators differ from their nominal rate by less, and the first checks
+/// learn by how much.
 const RATE_PPM: f64 = 100.0;
 /// Checks every quarter of a second: one second before a counter is kept, or used again.
 const HOLDS_IN_A_ROW: u32 = 4;

@@ -1,9 +1,9 @@
 //! What surrounds the counter: the kernel's opinion of it, its cost, suspends, and what the hypervisor reports.
 //!
-//! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source, the suspended time
-//! and the hypervisor's page each quarter of a second, the cost of reading each minute; a counter that was given up is taken again when its reason is gone.
-//! CPUID's facts are asked once: hypervisors keep them over a migration. *Failure*: what cannot be read says nothing, and the
-//! counter stays in use.
+//! *Invariants*: no verdict is for ever. Each look asks everything again that can change: the clock source, the
+//! suspended time and the hypervisor's page each quarter of a second, the cost of reading each minute; a counter that
+//! was given up is taken again when its reason is gone. CPUID's facts are asked once: hypervisors keep them over a
+//! migration. *Failure*: what cannot be read says nothing, and the counter stays in use.
 
 use super::costs::{self, ReadCosts};
 use super::figures::Figures;
@@ -11,7 +11,8 @@ use super::os_reason::OsReason;
 use super::vmclock::{self, VmClock};
 use crate::os::{self, OpenFile};
 
-/// Nanoseconds between checks of cheap properties (a microsecond): the kernel's clock source, the suspended time, the hypervisor's page.
+/// Nanoseconds between checks of cheap properties (a microsecond): the kernel's clock source, the suspended time, the
+/// hypervisor's page.
 const PERIOD_NS: u64 = 250_000_000;
 /// Nanoseconds between comparisons of the counter's cost with the system clock's.
 const COST_PERIOD_NS: u64 = 60_000_000_000;
@@ -61,8 +62,8 @@ impl Environment {
         }
     }
 
-    /// Compares the costs of readings when that is due: right after a publication, so that readings take the fast path. The
-    /// next check uses the result.
+    /// Compares the costs of readings when that is due: right after a publication, so that readings take the fast path.
+    /// The next check uses the result.
     pub(super) fn compare_costs(&mut self, now_ns: u64, figures: &Figures, measure: impl Fn() -> ReadCosts) {
         if now_ns < self.cost_due_ns {
             return;

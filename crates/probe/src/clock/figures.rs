@@ -1,8 +1,9 @@
 //! What the calibration reports about itself: figures that one thread writes and everybody may read.
 //!
-//! *Threads*: one writer, the calibration's; any number of readers, who never wait. Each figure is whole in itself; a name is
-//! guarded by a version, and a reader that finds it being written again and again takes none. *Invariants*: nothing here is a
-//! lock, so a child of fork that was made in the middle of a write reads on, and its own calibration repairs the name.
+//! *Threads*: one writer, the calibration's; any number of readers, who never wait. Each figure is whole in itself; a
+//! name is guarded by a version, and a reader that finds it being written again and again takes none. *Invariants*:
+//! nothing here is a lock, so a child of fork that was made in the middle of a write reads on, and its own calibration
+//! repairs the name.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -65,8 +66,8 @@ impl<const WORDS: usize> Text<WORDS> {
         let mut bytes = text.as_bytes().iter().copied().chain(std::iter::repeat(0));
         // ORDERING: Relaxed; this thread alone writes the version.
         let writing = self.version.load(Ordering::Relaxed) | 1;
-        // ORDERING: Relaxed, and the Release fence pairs with the Acquire fence in `get`: who sees a word of this text then
-        // sees the odd version, or a later one.
+        // ORDERING: Relaxed, and the Release fence pairs with the Acquire fence in `get`: who sees a word of this text
+        // then sees the odd version, or a later one.
         self.version.store(writing, Ordering::Relaxed);
         fence(Ordering::Release);
         for word in &self.words {

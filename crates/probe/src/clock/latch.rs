@@ -54,8 +54,8 @@ impl<M: Memory> Latch<M> {
 
     /// Number of publications so far.
     pub(crate) fn index(&self) -> u64 {
-        // ORDERING: Relaxed, and the Acquire fence pairs with the Release of the index in `publish`, so that what was written
-        // before a publication is seen by whoever sees the publication.
+        // ORDERING: Relaxed, and the Acquire fence pairs with the Release of the index in `publish`, so that what was
+        // written before a publication is seen by whoever sees the publication.
         let index = self.header.index.load(Ordering::Relaxed);
         M::fence(Ordering::Acquire);
         index
@@ -104,8 +104,8 @@ impl<M: Memory> Latch<M> {
         (Segment::from_words(words), value)
     }
 
-    /// The line at the ticks that `read` returns, while a correction lasts; otherwise `None`, and [`Latch::load_with`] must
-    /// be called. Nearly every reading is within a correction, and this loads half of the words.
+    /// The line at the ticks that `read` returns, while a correction lasts; otherwise `None`, and [`Latch::load_with`]
+    /// must be called. Nearly every reading is within a correction, and this loads half of the words.
     #[inline(always)]
     pub(crate) fn line(&self, read: impl Fn() -> u64) -> Option<u64> {
         let (words, ticks) = self.words(Segment::LINE_WORDS, read);
@@ -131,13 +131,14 @@ impl<M: Memory> Latch<M> {
     /// Words of the segment in force, and the result of `read` while it was.
     ///
     /// The counter is read between the words and the second look at the index, not before them: an ordered read has
-    /// waited for the loads anyway, and a thread that is interrupted before its reading does not apply an old segment to it.
+    /// waited for the loads anyway, and a thread that is interrupted before its reading does not apply an old segment
+    /// to it.
     #[inline(always)]
     fn words<const N: usize, T>(&self, wanted: [usize; N], read: impl Fn() -> T) -> ([u64; N], T) {
         loop {
-            // ORDERING: Relaxed, and the Acquire fence pairs with the Release store in `publish`; the words below are those
-            // of this index or of a later one. A fence, because of all atomic loads only relaxed ones may be of memory that is mapped
-            // read-only, as a shared page is.
+            // ORDERING: Relaxed, and the Acquire fence pairs with the Release store in `publish`; the words below are
+            // those of this index or of a later one. A fence, because of all atomic loads only relaxed ones may be of
+            // memory that is mapped read-only, as a shared page is.
             let index = self.header.index.load(Ordering::Relaxed);
             M::fence(Ordering::Acquire);
             let slot = &self.slots[(index & 1) as usize];

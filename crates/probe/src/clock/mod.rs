@@ -11,9 +11,9 @@
 //! Hosts that want no such thread calibrate themselves ([`Clock::maintain`]).
 //!
 //! *Limits*: a reading cannot be finer than the counter's step ([`Status::quantum_ns`]). A time service that begins to
-//! slew CLOCK_MONOTONIC is followed within some periods of 100 ms; until then the error can exceed `err_ns` by the slew's
-//! rate times that. Reading the counter may be forbidden to single threads (`prctl(PR_SET_TSC)`): it is asked at the first use and by
-//! the calibration, which cannot see what other threads do to themselves later.
+//! slew CLOCK_MONOTONIC is followed within some periods of 100 ms; until then the error can exceed `err_ns` by the
+//! slew's rate times that. Reading the counter may be forbidden to single threads (`prctl(PR_SET_TSC)`): it is asked at
+//! the first use and by the calibration, which cannot see what other threads do to themselves later.
 //!
 //! *Failure*: see [`calibrate`]; whatever is wrong with the counter, the operating system's clock takes over.
 
@@ -129,7 +129,8 @@ impl Clock {
     /// with [`Clock::ns_between`]. Without a usable counter, ticks are nanoseconds.
     ///
     /// A processor may read it some tens of nanoseconds before earlier loads are done. Use it for intervals above
-    /// 200 ns in one thread; use [`Clock::ticks_ordered`] for shorter ones and for stamps that are compared between threads.
+    /// 200 ns in one thread; use [`Clock::ticks_ordered`] for shorter ones and for stamps that are compared between
+    /// threads.
     #[inline]
     #[must_use]
     pub fn ticks(self) -> u64 {
@@ -155,8 +156,8 @@ impl Clock {
         self.now_otherwise()
     }
 
-    /// As [`Clock::now`], not ordered: a third cheaper, and up to some 150 ns early from the viewpoint of another thread.
-    /// For intervals above 200 ns that begin and end in one thread.
+    /// As [`Clock::now`], not ordered: a third cheaper, and up to some 150 ns early from the viewpoint of another
+    /// thread. For intervals above 200 ns that begin and end in one thread.
     #[inline]
     #[must_use]
     pub fn now_unordered(self) -> u64 {
@@ -213,7 +214,8 @@ impl Clock {
 
     /// Number of breaks of the line so far: an interval between different epochs is meaningless. Two or three loads.
     ///
-    /// A break is visible once the calibration thread has found it: up to a second after a suspend, 100 ms after a jump.
+    /// A break is visible once the calibration thread has found it: up to a second after a suspend, 100 ms after a
+    /// jump.
     #[inline]
     #[must_use]
     pub fn epoch(self) -> u16 {

@@ -9,7 +9,8 @@ pub enum OsReason {
     Calibrating = 1,
     /// The processor has no counter that runs at one rate, or this process may not read it.
     NoCounter = 2,
-    /// The kernel has abandoned the counter for another clock source, and the cross-checks do not hold ([`Policy::Auto`]).
+    /// The kernel has abandoned the counter for another clock source, and the cross-checks do not hold
+    /// ([`Policy::Auto`]).
     ///
     /// [`Policy::Auto`]: crate::Policy::Auto
     Demoted = 3,

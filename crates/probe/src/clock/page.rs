@@ -1,9 +1,9 @@
 //! The clock page: what a process that calibrates publishes for other processes and languages.
 //!
-//! *Format*: docs/formats/clock-page.md; the words below are in its order. Little-endian, 4,096 bytes, 64-byte lines: identity, the latch
-//! (index and shift, two slots), figures. *Invariants*: the first line never changes; the latch is written by one
-//! process alone; a page belongs to one publisher, and another one makes a page of its own.
-//! *Failure*: bytes that are no page are refused; bytes that are, are a clock, whatever else they say.
+//! *Format*: docs/formats/clock-page.md; the words below are in its order. Little-endian, 4,096 bytes, 64-byte lines:
+//! identity, the latch (index and shift, two slots), figures. *Invariants*: the first line never changes; the latch is
+//! written by one process alone; a page belongs to one publisher, and another one makes a page of its own. *Failure*:
+//! bytes that are no page are refused; bytes that are, are a clock, whatever else they say.
 
 use super::latch::Latch;
 use super::segment::Segment;

@@ -1,9 +1,10 @@
 //! Reading another process' clock page.
 //!
-//! *Invariants*: as for [`super::Clock`], within one [`SharedClock`]. *Failure*: when the publisher is gone the segment in force ends within
-//! two seconds, and the operating system's clock answers; so it does where this process may not read the counter. Nothing
-//! blocks. A file that is truncated under its readers kills them (SIGBUS), as with every mapped file: publishers never do.
-//! *Limits*: one machine, and one time namespace: in another one CLOCK_MONOTONIC is shifted.
+//! *Invariants*: as for [`super::Clock`], within one [`SharedClock`]. *Failure*: when the publisher is gone the segment
+//! in force ends within two seconds, and the operating system's clock answers; so it does where this process may not
+//! read the counter. Nothing blocks. A file that is truncated under its readers kills them (SIGBUS), as with every
+//! mapped file: publishers never do. *Limits*: one machine, and one time namespace: in another one CLOCK_MONOTONIC is
+//! shifted.
 
 use super::page::{Identity, Page, figure};
 use super::reading;

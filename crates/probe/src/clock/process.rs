@@ -128,7 +128,8 @@ impl Inner {
     }
 }
 
-/// True for one caller in a child of fork: the calibration is to be started again. The parent's pages remain the parent's.
+/// True for one caller in a child of fork: the calibration is to be started again. The parent's pages remain the
+/// parent's.
 pub(super) fn is_orphaned() -> bool {
     // ORDERING: Relaxed; a child of fork sees its own flag, and swap lets one thread through.
     let orphaned = CHILD.swap(false, Ordering::Relaxed);

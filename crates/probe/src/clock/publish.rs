@@ -10,9 +10,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 impl Clock {
-    /// Publishes the global clock as a file that other processes map read-only: [`crate::SharedClock`], `sdk/c/ogive_clock.h`, or any
-    /// language by docs/formats/clock-page.md. An existing file is replaced, and readers of the old one keep it; the new
-    /// one has mode 0644. Put it on a file system in memory: `/dev/shm`, `$XDG_RUNTIME_DIR`.
+    /// Publishes the global clock as a file that other processes map read-only: [`crate::SharedClock`],
+    /// `sdk/c/ogive_clock.h`, or any language by docs/formats/clock-page.md. An existing file is replaced, and readers
+    /// of the old one keep it; the new one has mode 0644. Put it on a file system in memory: `/dev/shm`,
+    /// `$XDG_RUNTIME_DIR`.
     ///
     /// The page lives as long as the process; the file remains, and its readers can see that it is no longer updated.
     ///

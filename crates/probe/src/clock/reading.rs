@@ -1,7 +1,8 @@
-//! Reading the time through a latch, where the quick way does not lead; for the process' own clock and for shared pages.
+//! Reading the time through a latch, where the quick way does not lead; for the process' own clock and for shared
+//! pages.
 //!
-//! *Invariants*: the operating system's clock, when it has to answer, does not answer below what the line can have shown
-//! before. *Failure*: a segment that has ended, or never was, is the operating system's business.
+//! *Invariants*: the operating system's clock, when it has to answer, does not answer below what the line can have
+//! shown before. *Failure*: a segment that has ended, or never was, is the operating system's business.
 
 use super::latch::Latch;
 use super::segment::{Mode, Segment};

@@ -4,8 +4,9 @@
 //! `ns = base_ns + (min(d, slew_ticks) * rate_slewed + (d - min(d, slew_ticks)) * rate) / 2^64`.
 //!
 //! *Invariants*: both rates are unsigned, so a segment never falls; the correction of a phase error ends after
-//! `slew_ticks` (at most `max_age`) by itself, so a starved calibrator leaves only the error of `rate`, which is a few parts per billion.
-//! *Limits*: rates are 0.64 fixed point, after ticks are shifted left by `shift` (0 for counters above 1 GHz).
+//! `slew_ticks` (at most `max_age`) by itself, so a starved calibrator leaves only the error of `rate`, which is a few
+//! parts per billion. *Limits*: rates are 0.64 fixed point, after ticks are shifted left by `shift` (0 for counters
+//! above 1 GHz).
 
 /// Where `now()` takes the time from in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

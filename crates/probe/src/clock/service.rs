@@ -1,11 +1,11 @@
 //! The calibration's work: it samples the counter against the operating system's clock and publishes segments.
 //!
-//! *Threads*: one, `ogive-clock`, started by the first use of the global clock and never joined; or the thread of a host that
-//! holds the [`Maintainer`]. Whoever it is, is the latch's only writer. A child of fork has no such thread: when its
-//! inherited segment ends, the first reader there starts one.
-//! *Limits*: ten samples a second of 24 brackets each, about 1.5 us of CPU; looks at the environment (see [`super::environment`]);
-//! comparisons of the CPUs' counters in threads of their own (see [`super::cpus`]). *Failure*: when no thread can be made, the clock
-//! stays the operating system's, which is right and slower.
+//! *Threads*: one, `ogive-clock`, started by the first use of the global clock and never joined; or the thread of a
+//! host that holds the [`Maintainer`]. Whoever it is, is the latch's only writer. A child of fork has no such thread:
+//! when its inherited segment ends, the first reader there starts one. *Limits*: ten samples a second of 24 brackets
+//! each, about 1.5 us of CPU; looks at the environment (see [`super::environment`]); comparisons of the CPUs' counters
+//! in threads of their own (see [`super::cpus`]). *Failure*: when no thread can be made, the clock stays the operating
+//! system's, which is right and slower.
 
 use super::calibrate::{Calibrator, Outcome, Sample};
 use super::costs::{self, ReadCosts};
@@ -68,10 +68,11 @@ impl Maintainer {
     }
 
     /// Takes one sample, publishes the result, and returns when to call again. It takes some microseconds, and once a
-    /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no effect:
-    /// the clock there calibrates itself.
+    /// minute a tenth of a millisecond; calling it more often does no harm. `None` in a child of fork, where it has no
+    /// effect: the clock there calibrates itself.
     ///
-    /// Comparisons of the CPUs' counters still happen in short threads of their own, because they must be bound to CPUs.
+    /// Comparisons of the CPUs' counters still happen in short threads of their own, because they must be bound to
+    /// CPUs.
     pub fn turn(&mut self) -> Option<Duration> {
         if self.is_lost() {
             return None;
@@ -118,7 +119,8 @@ impl Service {
     fn new(inner: &'static Inner, measure_costs: MeasureCosts) -> Self {
         let source = inner.source();
         let current = inner.latch.load();
-        // The granularity of the counter is measured here, in the calibration thread; a counter that may not be read has none.
+        // The granularity of the counter is measured here, in the calibration thread; a counter that may not be read
+        // has none.
         if source.is_counter() {
             inner.figures.quantum_ticks.set(costs::quantum_ticks(source));
         }

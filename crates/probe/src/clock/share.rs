@@ -1,9 +1,9 @@
 //! Publishing clock pages for other processes.
 //!
-//! *Threads*: any thread may add a page; the calibration alone writes to those that were added. *Limits*: four pages a process, each
-//! 4,096 bytes for its life. *Failure*: a file that cannot be made is an error of the call; a publisher that dies leaves a page
-//! whose segment ends within two seconds, after which its readers use the operating system's clock. A child of fork
-//! forgets its parent's pages and never writes to them.
+//! *Threads*: any thread may add a page; the calibration alone writes to those that were added. *Limits*: four pages a
+//! process, each 4,096 bytes for its life. *Failure*: a file that cannot be made is an error of the call; a publisher
+//! that dies leaves a page whose segment ends within two seconds, after which its readers use the operating system's
+//! clock. A child of fork forgets its parent's pages and never writes to them.
 
 use super::figures::Figures;
 use super::page::{Page, figure};

@@ -384,8 +384,8 @@ fn a_wall_clock_that_is_set_steps_once_and_says_so() {
     world.expect("only the wall clock stepped", 2_000);
 }
 
-/// Whoever is taken off the processor between the two readings of the first sample knows the difference of the clocks badly. The next
-/// that was not given a clock that was set, and with it an epoch, though nobody had touched it.
+/// Whoever is taken off the processor between the two readings of the first sample knows the difference of the clocks
+/// badly. The next that was not given a clock that was set, and with it an epoch, though nobody had touched it.
 #[test]
 fn a_difference_that_is_known_better_is_no_step() {
     let mut world = World::new(1 << 50, 1_000_000_000, GHZ_2);
@@ -402,8 +402,8 @@ fn a_difference_that_is_known_better_is_no_step() {
     assert_eq!(world.current.epoch, epoch + 1);
 }
 
-/// As the environment shows it: a suspend, a live migration to a processor of another frequency, a restored snapshot after which
-/// both clocks have jumped.
+/// As the environment shows it: a suspend, a live migration to a processor of another frequency, a restored snapshot
+/// after which both clocks have jumped.
 #[test]
 fn a_machine_that_was_moved_begins_a_new_epoch() {
     for (factor, jump_ns) in [(1.0, 0), (1.000_1, 0), (0.8, 0), (1.0, 60_000_000_000)] {

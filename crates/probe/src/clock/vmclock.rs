@@ -1,11 +1,12 @@
 //! What the hypervisor reports of migrations and restores: the vmclock page.
 //!
-//! *Format*: the vmclock device's page, as Linux publishes it in `include/uapi/linux/vmclock-abi.h` and the UAPI Group specifies it;
-//! little-endian. Read here: magic at 0 (`VCLK`), size u32 at 4, version u16 at 8, the disruption marker u64 at 16, flags u64 at 24,
-//! and, when flag 8 is set and the size covers it, the generation of the virtual machine u64 at 104. The marker changes when the
-//! counter was disturbed (live migration), the generation when the machine was restored from a snapshot.
-//! The kernel's `read` gives a consistent copy, so the sequence count at 12 is only looked at for an update that is going on.
-//! *Failure*: without a device, or with a page of another kind, nothing is reported, and the counter's own jumps are all there is.
+//! *Format*: the vmclock device's page, as Linux publishes it in `include/uapi/linux/vmclock-abi.h` and the UAPI Group
+//! specifies it; little-endian. Read here: magic at 0 (`VCLK`), size u32 at 4, version u16 at 8, the disruption marker
+//! u64 at 16, flags u64 at 24, and, when flag 8 is set and the size covers it, the generation of the virtual machine
+//! u64 at 104. The marker changes when the counter was disturbed (live migration), the generation when the machine was
+//! restored from a snapshot. The kernel's `read` gives a consistent copy, so the sequence count at 12 is only looked at
+//! for an update that is going on. *Failure*: without a device, or with a page of another kind, nothing is reported,
+//! and the counter's own jumps are all there is.
 
 use crate::os::OpenFile;
 use std::ffi::CStr;

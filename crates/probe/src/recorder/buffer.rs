@@ -1,8 +1,9 @@
-//! One buffer of a writer: counts by flat bin, exact sum, least and greatest, all atomic words with one writer at a time.
+//! One buffer of a writer: counts by flat bin, exact sum, least and greatest, all atomic words with one writer at a
+//! time.
 //!
-//! *Limits*: counts are 32 bits, so that two buffers of a writer stay below 16 KiB; a bin that passes 2^32 records within
-//! one cell carries into a table of 64-bit words, which is made then (at a record a nanosecond that takes 4.3 s without
-//! a snapshot).
+//! *Limits*: counts are 32 bits, so that two buffers of a writer stay below 16 KiB; a bin that passes 2^32 records
+//! within one cell carries into a table of 64-bit words, which is made then (at a record a nanosecond that takes 4.3 s
+//! without a snapshot).
 
 use ogive_hist::{FLAT_BINS, Histogram, NanosecondIndex, histogram_of_flat_bins, seconds_of_nanoseconds};
 use std::sync::OnceLock;

@@ -1,23 +1,24 @@
-//! A recorder of durations: each thread writes its own table, and a snapshot takes what all of them wrote since the last.
+//! A recorder of durations: each thread writes its own table, and a snapshot takes what all of them wrote since the
+//! last.
 //!
-//! *Invariants*: every record is in exactly one snapshot. The sum over all snapshots equals the number of records, under
-//! load, when threads end and at shutdown; each snapshot's count, sum, least and greatest belong together. A writer never
-//! waits: not for a snapshot, not for another writer.
+//! *Invariants*: every record is in exactly one snapshot. The sum over all snapshots equals the number of records,
+//! under load, when threads end and at shutdown; each snapshot's count, sum, least and greatest belong together. A
+//! writer never waits: not for a snapshot, not for another writer.
 //!
-//! *Threads*: a [`Writer`] belongs to one thread at a time; the [`Recorder`] may be used from any. Snapshots of a process
-//! take turns. See [`turnstile`] for how a buffer changes hands.
+//! *Threads*: a [`Writer`] belongs to one thread at a time; the [`Recorder`] may be used from any. Snapshots of a
+//! process take turns. See [`turnstile`] for how a buffer changes hands.
 //!
-//! *Limits*: a writer takes 14.7 KB; a recorder that was used without a writer, or lost one since its last snapshot, 14.5 KB
-//! more. A sparse writer takes 0.6 KB and 0.26 KB for each page of 64 bins that it used of late, on each of its two sides:
-//! 100,000 recorders with one each take 85 MB idle and 170 MB when all values of each lie within a factor of five. A
-//! record costs two or three nanoseconds (1.7 times the plain `FlatRecorder` of `ogive-hist`) and touches five cache lines,
-//! six in a sparse writer. A snapshot costs one barrier across the process's running threads and 2 us for each writer that recorded
-//! (4 us with one, 14 us with eight, on a Xeon VM: `cargo bench -p ogive-probe`), and 0.1 us when nothing was recorded.
-//! Making and dropping a writer takes the recorder's lock. After fork, the child must not use recorders that other
-//! threads were using.
+//! *Limits*: a writer takes 14.7 KB; a recorder that was used without a writer, or lost one since its last snapshot,
+//! 14.5 KB more. A sparse writer takes 0.6 KB and 0.26 KB for each page of 64 bins that it used of late, on each of its
+//! two sides: 100,000 recorders with one each take 85 MB idle and 170 MB when all values of each lie within a factor of
+//! five. A record costs two or three nanoseconds (1.7 times the plain `FlatRecorder` of `ogive-hist`) and touches five
+//! cache lines, six in a sparse writer. A snapshot costs one barrier across the process's running threads and 2 us for
+//! each writer that recorded (4 us with one, 14 us with eight, on a Xeon VM: `cargo bench -p ogive-probe`), and 0.1 us
+//! when nothing was recorded. Making and dropping a writer takes the recorder's lock. After fork, the child must not
+//! use recorders that other threads were using.
 //!
-//! *Failure*: a writer that the system holds up in the middle of a record keeps its buffer: the buffer comes with the next
-//! snapshot, and [`Recorder::deferred`] counts that.
+//! *Failure*: a writer that the system holds up in the middle of a record keeps its buffer: the buffer comes with the
+//! next snapshot, and [`Recorder::deferred`] counts that.
 
 pub(crate) mod buffer;
 pub(crate) mod handover;
@@ -94,7 +95,8 @@ struct State {
     straddled: u64,
 }
 
-/// How many sparse tables of dropped writers a recorder keeps until its next snapshot; further ones are added to a flat table.
+/// How many sparse tables of dropped writers a recorder keeps until its next snapshot; further ones are added to a flat
+/// table.
 const GONE_MAX: usize = 8;
 
 impl<C: Counts> Table<C> {
@@ -214,8 +216,8 @@ impl Recorder {
         self.state().deferred
     }
 
-    /// Operations timed by a [`Stopwatch`](crate::Stopwatch) that were not recorded, because the clock's line was broken
-    /// while they were running; since the recorder was made.
+    /// Operations timed by a [`Stopwatch`](crate::Stopwatch) that were not recorded, because the clock's line was
+    /// broken while they were running; since the recorder was made.
     #[must_use]
     pub fn straddled(&self) -> u64 {
         self.state().straddled

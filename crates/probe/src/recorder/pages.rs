@@ -68,8 +68,8 @@ impl Pages {
         self.iter().count()
     }
 
-    /// Frees pages without a count in the last [`IDLE_CELLS`] calls, or all of them if they are known to be `idle`. Called
-    /// before the counts of a cell are cleared.
+    /// Frees pages without a count in the last [`IDLE_CELLS`] calls, or all of them if they are known to be `idle`.
+    /// Called before the counts of a cell are cleared.
     ///
     /// # Safety
     /// No other thread is in a method of these pages, nor will be before this returns.

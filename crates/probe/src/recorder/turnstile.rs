@@ -4,11 +4,11 @@
 //! reader makes the other buffer active, has every thread pass a full barrier, and then looks at the number. If it is
 //! even, or another than the odd one seen first, the writer has left the old buffer and will not come back.
 //!
-//! *Why it holds*: the writer stores the number and then loads which buffer is active; the reader stores which is active
-//! and then loads the number. With a full barrier between the two on both sides, at least one sees the other's store: the
-//! writer goes to the new buffer, or the reader sees it inside. The writer's barrier would cost twenty times the record
-//! itself; membarrier(2) puts it into the writer's instruction stream from outside, once a snapshot. Where the kernel
-//! has no membarrier, the writer does execute the fence.
+//! *Why it holds*: the writer stores the number and then loads which buffer is active; the reader stores which is
+//! active and then loads the number. With a full barrier between the two on both sides, at least one sees the other's
+//! store: the writer goes to the new buffer, or the reader sees it inside. The writer's barrier would cost twenty times
+//! the record itself; membarrier(2) puts it into the writer's instruction stream from outside, once a snapshot. Where
+//! the kernel has no membarrier, the writer does execute the fence.
 
 use crate::memory::{Memory, Word};
 use std::sync::atomic::Ordering;
@@ -33,14 +33,14 @@ impl<M: Memory> Turnstile<M> {
         Self { sequence: M::U64::new(0), active: M::U64::new(0) }
     }
 
-    /// The writer enters; returns the buffer to write and the argument of [`Turnstile::leave`]. `fence` is true where no
-    /// barrier comes from other threads.
+    /// The writer enters; returns the buffer to write and the argument of [`Turnstile::leave`]. `fence` is true where
+    /// no barrier comes from other threads.
     #[inline(always)]
     pub(crate) fn enter(&self, fence: bool) -> (usize, Entered) {
         // ORDERING: Relaxed; the writer alone stores it.
         let sequence = self.sequence.load(Ordering::Relaxed);
-        // ORDERING: Release; pairs with the Acquire in `look`: a reader that sees this odd number, having waited for the
-        // record before, sees that record whole.
+        // ORDERING: Release; pairs with the Acquire in `look`: a reader that sees this odd number, having waited for
+        // the record before, sees that record whole.
         self.sequence.store(sequence.wrapping_add(1), Ordering::Release);
         M::light_fence(fence);
         // ORDERING: Acquire; pairs with the Release in `swap`: the buffer given was emptied before it was made active.

@@ -129,7 +129,8 @@ impl TraceCell {
         }
     }
 
-    /// Adds a later cell of the same path: what was finished in either. The quiet times and the limit are taken from the later one.
+    /// Adds a later cell of the same path: what was finished in either. The quiet times and the limit are taken from
+    /// the later one.
     ///
     /// # Panics
     /// When `later` is of another path.

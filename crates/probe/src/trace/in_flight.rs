@@ -1,15 +1,16 @@
 //! Messages that are in flight, where a crash handler of the process can read them.
 //!
-//! A [`InFlight`] holds a place in one table of the process from a message's first stamp until it is dropped; each stamp is stored
-//! there besides in the message. [`each_in_flight`] reads the table from a signal handler: it allocates nothing, takes no lock and
-//! waits for nobody.
+//! A [`InFlight`] holds a place in one table of the process from a message's first stamp until it is dropped; each
+//! stamp is stored there besides in the message. [`each_in_flight`] reads the table from a signal handler: it allocates
+//! nothing, takes no lock and waits for nobody.
 //!
 //! *Invariants*: a place belongs to one message; a stamp that another thread is storing is there or is not.
 //!
-//! *Threads*: any may mark a message. The one that marked it last is remembered by that thread, so that a report can name the message
-//! that its own thread worked on.
+//! *Threads*: any may mark a message. The one that marked it last is remembered by that thread, so that a report can
+//! name the message that its own thread worked on.
 //!
-//! *Limits*: [`IN_FLIGHT_MAX`] messages at a time and [`PATHS_MAX`] paths; what is beyond is not listed and works as before. 7 KiB.
+//! *Limits*: [`IN_FLIGHT_MAX`] messages at a time and [`PATHS_MAX`] paths; what is beyond is not listed and works as
+//! before. 7 KiB.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -135,7 +136,8 @@ impl Drop for InFlight {
 /// Calls `visit` with each message that is in flight. A signal handler may call it.
 pub fn each_in_flight(mut visit: impl FnMut(&MessageInFlight)) {
     for place in &PLACES {
-        // ORDERING: Acquire; the stamps are read after the message that they are of, and the second load is not before them.
+        // ORDERING: Acquire; the stamps are read after the message that they are of, and the second load is not before
+        // them.
         let state = place.state.load(Ordering::Acquire);
         let mut ticks = [0; POINTS_MAX];
         for (copy, stamp) in ticks.iter_mut().zip(&place.ticks) {

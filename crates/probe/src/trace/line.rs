@@ -1,7 +1,7 @@
 //! A slow trace as one line of text, and back.
 //!
-//! *Format*: docs/formats/trace.md. *Invariants*: reading gives what was written; a line that reads is, byte for byte, what
-//! writing its value gives. *Limits*: [`LINE_BYTES_MAX`]. *Failure*: [`Error::Trace`], with the field.
+//! *Format*: docs/formats/trace.md. *Invariants*: reading gives what was written; a line that reads is, byte for byte,
+//! what writing its value gives. *Limits*: [`LINE_BYTES_MAX`]. *Failure*: [`Error::Trace`], with the field.
 
 use super::list::SLOW_MARKS_MAX;
 use super::path::{Class, POINTS_MAX, beginning};
@@ -11,8 +11,8 @@ use std::fmt::{self, Display};
 use std::iter::Peekable;
 use std::str::{FromStr, Split};
 
-/// 16 KiB: twelve points and a path and a publisher with names of 64 bytes, three times as long escaped, are 5,400 bytes
-/// with their numbers, and 52 marks with names of 32 bytes 7,500.
+/// 16 KiB: twelve points and a path and a publisher with names of 64 bytes, three times as long escaped, are 5,400
+/// bytes with their numbers, and 52 marks with names of 32 bytes 7,500.
 pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// A name with every byte escaped as %XX that could end a field.

@@ -1,17 +1,19 @@
 //! Lists of marks: any number of stamps of one message, under names that may come again and again.
 //!
-//! A path has at most twelve points, each stamped once. What a message does a changing number of times, such as publish, is marked
-//! on its [`MarkList`] instead: sixteen bytes in the message, which lead to the newest mark of a chain. The marks themselves are
-//! in a ring of the thread that made them, a [`Marker`]; each knows the mark before it, also where that is in another
-//! thread's ring. [`TraceWriter::finish_listed`](super::TraceWriter::finish_listed) walks the chain and counts the time between
-//! two marks of one name: for publications the inter-publish time inside a message.
+//! A path has at most twelve points, each stamped once. What a message does a changing number of times, such as
+//! publish, is marked on its [`MarkList`] instead: sixteen bytes in the message, which lead to the newest mark of a
+//! chain. The marks themselves are in a ring of the thread that made them, a [`Marker`]; each knows the mark before it,
+//! also where that is in another thread's ring. [`TraceWriter::finish_listed`](super::TraceWriter::finish_listed) walks
+//! the chain and counts the time between two marks of one name: for publications the inter-publish time inside a
+//! message.
 //!
-//! *Invariants*: of the lists of finished messages, in every snapshot: `listed == intervals + listed_first + listed_straddled +
-//! listed_lost`. What is read of a ring is what its thread wrote for that mark. Marking takes no lock and allocates nothing.
+//! *Invariants*: of the lists of finished messages, in every snapshot: `listed == intervals + listed_first +
+//! listed_straddled + listed_lost`. What is read of a ring is what its thread wrote for that mark. Marking takes no
+//! lock and allocates nothing.
 //!
 //! *Limits*: [`MARKS_MAX`] marks a thread are kept; older ones are overwritten, and a list that reaches back to them is
-//! counted in `listed_lost` from there on. [`MARKERS_MAX`] markers of a recorder exist at a time; the marks of others are all
-//! lost and counted so. [`MARK_NAMES_MAX`] names; later ones share the name `(other)`.
+//! counted in `listed_lost` from there on. [`MARKERS_MAX`] markers of a recorder exist at a time; the marks of others
+//! are all lost and counted so. [`MARK_NAMES_MAX`] names; later ones share the name `(other)`.
 
 use super::names::{MARK_NAMES_MAX, OTHER};
 use super::path::{TickSource, TracePath, beginning};
@@ -272,7 +274,8 @@ impl Lists {
     }
 }
 
-/// The later mark of each name while a list is walked: ticks and epoch. Each writer has one, so that nothing needs clearing.
+/// The later mark of each name while a list is walked: ticks and epoch. Each writer has one, so that nothing needs
+/// clearing.
 pub(super) struct Scratch(Box<[Cell<(u64, u64)>; MARK_NAMES_MAX]>);
 
 impl Scratch {

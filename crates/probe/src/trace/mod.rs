@@ -1,42 +1,42 @@
-//! Traces of messages, measuring every one: the stamps travel inside the message, and the thread that finishes it counts
-//! each stage.
+//! Traces of messages, measuring every one: the stamps travel inside the message, and the thread that finishes it
+//! counts each stage.
 //!
 //! A path ([`trace_path!`](crate::trace_path)) names the points of a message; each stage is the time from the point
 //! before and belongs to the class infrastructure or logic. A [`TraceWriter`] counts each finished message into one
-//! histogram per stage, one per class, one for the total, and one for the gap since its last message: a stall shows there
-//! even when no message was in flight. Only a message slower than the [`Threshold`] is kept whole, in a ring from which
-//! [`TraceRecorder::drain`] makes [`SlowTrace`]s.
+//! histogram per stage, one per class, one for the total, and one for the gap since its last message: a stall shows
+//! there even when no message was in flight. Only a message slower than the [`Threshold`] is kept whole, in a ring from
+//! which [`TraceRecorder::drain`] makes [`SlowTrace`]s.
 //!
 //! *Invariants*, in every [`TraceCell`] and so in any sum of them, under load, when threads end and at shutdown:
 //! `total.count + straddled + incomplete == finished`; each class's count + `partial` == `total.count`;
 //! gap counts + `gaps_skipped` == `finished`. Of the ring: `dumped == read + overwritten + unfinished`. The stages of a
 //! slow trace add up to its total exactly. Stamping and finishing take no lock, allocate nothing and wait for nobody.
 //!
-//! What a message does a changing number of times, such as publish, is marked on a [`MarkList`]: any number of marks, each added,
-//! and a histogram of the times between two of one name ([`TraceWriter::finish_listed`]).
+//! What a message does a changing number of times, such as publish, is marked on a [`MarkList`]: any number of marks,
+//! each added, and a histogram of the times between two of one name ([`TraceWriter::finish_listed`]).
 //!
 //! *What is counted instead of measured*: a message without its first or last stamp is `incomplete`; one that began in
 //! another epoch of the clock is `straddled` (a break is known to the clock up to a second late, so a message that was
-//! finished before that is measured across the break); one that lacks a stamp in between is `partial`: its total counts,
-//! and the stages both of whose ends are known; a stamp before an earlier one is `clamped` to it; a
-//! point that is stamped again keeps its first stamp and is `repeated`.
+//! finished before that is measured across the break); one that lacks a stamp in between is `partial`: its total
+//! counts, and the stages both of whose ends are known; a stamp before an earlier one is `clamped` to it; a point that
+//! is stamped again keeps its first stamp and is `repeated`.
 //!
-//! *Threads*: a [`TraceWriter`] belongs to one thread at a time and is one publisher; a [`TraceRecorder`] may be used from
-//! any. A message may be stamped in many threads in turn.
+//! *Threads*: a [`TraceWriter`] belongs to one thread at a time and is one publisher; a [`TraceRecorder`] may be used
+//! from any. A message may be stamped in many threads in turn.
 //!
-//! *Limits*: 12 points. Where a reading of the counter costs 16 ns (a Xeon VM), a message of eight points costs 1.4 to 1.6
-//! times its eight bare readings, the more the busier the machine: `finish` takes 32 ns for eleven histograms, and nothing of
-//! it hides behind the readings. On eight stages of 100 ns, of which each step waits for the one before, the bare readings add 14 %
-//! and the trace 6 % more (`cargo bench -p ogive-probe --bench trace`). Tried: to keep the ticks of 16 or 32 messages and to
-//! count those together, with AVX-512. Back to back that is 7 % less, but on stages 4 % more: one `finish` in 32 takes
-//! 600 ns, which no stage hides, where 32 small ones overlap with the stages after them.
-//! A writer takes two sides of 7.2 KiB for each stage and four more: 160 KiB for eight points. The ring
-//! takes 512 KiB a recorder. 1,024 publishers; further ones share the name `(other)`. After fork, the child's first
-//! snapshot holds what the parent had not taken; a recorder may be used there if no other thread was in one of its methods
-//! or in a snapshot of any recorder.
+//! *Limits*: 12 points. Where a reading of the counter costs 16 ns (a Xeon VM), a message of eight points costs 1.4 to
+//! 1.6 times its eight bare readings, the more the busier the machine: `finish` takes 32 ns for eleven histograms, and
+//! nothing of it hides behind the readings. On eight stages of 100 ns, of which each step waits for the one before, the
+//! bare readings add 14 % and the trace 6 % more (`cargo bench -p ogive-probe --bench trace`). Tried: to keep the ticks
+//! of 16 or 32 messages and to count those together, with AVX-512. Back to back that is 7 % less, but on stages 4 %
+//! more: one `finish` in 32 takes 600 ns, which no stage hides, where 32 small ones overlap with the stages after them.
+//! A writer takes two sides of 7.2 KiB for each stage and four more: 160 KiB for eight points. The ring takes 512 KiB a
+//! recorder. 1,024 publishers; further ones share the name `(other)`. After fork, the child's first snapshot holds what
+//! the parent had not taken; a recorder may be used there if no other thread was in one of its methods or in a snapshot
+//! of any recorder.
 //!
-//! *Failure*: as of [`Recorder`](crate::Recorder): a writer that is held up inside `finish` keeps its side until the next
-//! snapshot.
+//! *Failure*: as of [`Recorder`](crate::Recorder): a writer that is held up inside `finish` keeps its side until the
+//! next snapshot.
 
 mod cell;
 mod in_flight;
@@ -195,7 +195,8 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         Self { shared: Arc::new(shared), source, _path: PhantomData }
     }
 
-    /// A writer for the publisher with that name (its first 64 bytes); one name may have many. Making one takes some tens of microseconds.
+    /// A writer for the publisher with that name (its first 64 bytes); one name may have many. Making one takes some
+    /// tens of microseconds.
     #[must_use]
     pub fn handle(&self, publisher: &str) -> TraceWriter<P> {
         let publisher = path::beginning(publisher, path::NAME_BYTES_MAX);
@@ -257,8 +258,8 @@ impl<P: TracePath, T: TickSource> TraceRecorder<P, T> {
         let Readers { messages, lists, early } = &mut *readers;
         let mut kept = Vec::new();
         messages.drain(&self.shared.ring, |words| kept.push(words));
-        // A writer keeps a list before its message: whoever reads the message finds the list. Parts without a message at
-        // the second drain belong to one that was overwritten.
+        // A writer keeps a list before its message: whoever reads the message finds the list. Parts without a message
+        // at the second drain belong to one that was overwritten.
         let mut parts = std::mem::take(early);
         if let Some(ring) = self.shared.lists.slow.get() {
             lists.drain(ring, |words| early.push(words));
@@ -359,10 +360,11 @@ impl<P: TracePath> TraceWriter<P> {
         self.finish_both::<false>(message, &MarkList::new());
     }
 
-    /// Counts a message and its list of marks: the time between two marks of one name is added to that name's histogram.
+    /// Counts a message and its list of marks: the time between two marks of one name is added to that name's
+    /// histogram.
     ///
-    /// The first two marks of a name in a message that this writer meets make its table (7.2 KiB, on each of its two sides); nothing
-    /// is allocated after that.
+    /// The first two marks of a name in a message that this writer meets make its table (7.2 KiB, on each of its two
+    /// sides); nothing is allocated after that.
     #[inline]
     pub fn finish_listed(&self, message: &P, list: &MarkList) {
         self.finish_both::<true>(message, list);

@@ -1,7 +1,8 @@
 //! The stamps that travel inside a message, and the path that they are stamps of.
 //!
 //! *Format*: a path of N points is `repr(C)`: N u64 ticks, u32 mask of points seen (bit i for point i; how often a
-//! point was stamped again in the upper half), u32 epoch of the clock at the beginning; native byte order, 8 N + 8 bytes. All zeros is a message that has not begun.
+//! point was stamped again in the upper half), u32 epoch of the clock at the beginning; native byte order, 8 N + 8
+//! bytes. All zeros is a message that has not begun.
 
 use crate::{Clock, TickRate};
 use std::marker::PhantomData;
@@ -156,8 +157,8 @@ impl<const N: usize> Stamps<N> {
         stamps
     }
 
-    /// Stamps a point now. A point has one stamp: a second one is counted and changes nothing; what happens a changing number
-    /// of times is marked on a [`MarkList`](crate::MarkList).
+    /// Stamps a point now. A point has one stamp: a second one is counted and changes nothing; what happens a changing
+    /// number of times is marked on a [`MarkList`](crate::MarkList).
     #[inline(always)]
     pub fn mark<P, T: TickSource>(&mut self, source: T, point: Point<P>) {
         self.mark_at(point, read(source, point.ordered));
@@ -251,8 +252,8 @@ pub(crate) fn reading_ns<T: TickSource>(source: T) -> f64 {
 /// Makes a path: a `repr(C)`, `Copy` struct of stamps that travels inside a message.
 ///
 /// Points come in order, each with the class of the time up to it, `infra` or `logic`. A point where messages cross
-/// threads (the first and the last of a thread) is `@ordered`; see [`Clock::ticks`](crate::Clock::ticks) for the others.
-/// A point is a constant of the struct with its name, which cannot be `begin`, `mark` or `mark_at`.
+/// threads (the first and the last of a thread) is `@ordered`; see [`Clock::ticks`](crate::Clock::ticks) for the
+/// others. A point is a constant of the struct with its name, which cannot be `begin`, `mark` or `mark_at`.
 ///
 /// ```
 /// use ogive_probe::{Clock, TraceRecorder, Threshold, trace_path};

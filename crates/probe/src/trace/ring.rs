@@ -1,8 +1,8 @@
 //! The ring that keeps the last slow messages: writers never wait, a reader that is late finds the oldest overwritten.
 //!
 //! A writer takes the next ticket and claims the ticket's slot by making its sequence number odd, writes, and makes it
-//! even. It gives up when another writer is in the slot or a later ticket was there, which needs a whole ring of tickets
-//! taken while one writer wrote 120 bytes.
+//! even. It gives up when another writer is in the slot or a later ticket was there, which needs a whole ring of
+//! tickets taken while one writer wrote 120 bytes.
 //!
 //! *Invariants*: every ticket is read, overwritten, or unfinished (its writer is at it, has given up or was stopped);
 //! what is read is what one writer wrote. *Threads*: any number of writers; one [`Reader`] at a time.
@@ -79,8 +79,8 @@ impl<M: Memory, const W: usize> Ring<M, W> {
         if !free || !slot.sequence.exchange_if(sequence, writing, Ordering::Acquire) {
             return;
         }
-        // ORDERING: Release; pairs with the Acquire fence in `look`: a reader that sees a word stored below sees the odd
-        // number.
+        // ORDERING: Release; pairs with the Acquire fence in `look`: a reader that sees a word stored below sees the
+        // odd number.
         M::fence(Ordering::Release);
         for (word, value) in slot.words.iter().zip(words) {
             // ORDERING: Relaxed; the fence above and the Release below order the words.

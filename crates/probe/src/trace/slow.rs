@@ -41,7 +41,8 @@ pub struct SlowTrace {
     pub listed: u64,
     /// How many of those were overwritten before it was finished, the earliest.
     pub listed_lost: u64,
-    /// The first of the others, at most [`SLOW_MARKS_MAX`](super::SLOW_MARKS_MAX), in the order in which they were made.
+    /// The first of the others, at most [`SLOW_MARKS_MAX`](super::SLOW_MARKS_MAX), in the order in which they were
+    /// made.
     pub marks: Vec<SlowMark>,
     /// The clock when the trace was made.
     pub clock: ClockNote,
@@ -208,8 +209,8 @@ impl SlowTrace {
         self.stages.iter().filter(|stage| stage.class == class).map(|stage| stage.ns).sum()
     }
 
-    /// A picture for people: one line a stage, with a bar for where it lies in the total, and one a mark of its list, with the
-    /// time since the mark before of the same name.
+    /// A picture for people: one line a stage, with a bar for where it lies in the total, and one a mark of its list,
+    /// with the time since the mark before of the same name.
     #[must_use]
     pub fn waterfall(&self) -> String {
         use std::fmt::Write;

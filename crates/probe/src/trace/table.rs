@@ -1,7 +1,7 @@
 //! What a trace writer writes: two sides, each with a histogram for every stage, class, total and gap, and counts.
 //!
-//! *Invariants*, in each side that a snapshot takes: total.count + straddled + incomplete = finished; infrastructure.count
-//! = logic.count = total.count - partial; gap.count + gaps_skipped = finished.
+//! *Invariants*, in each side that a snapshot takes: total.count + straddled + incomplete = finished;
+//! infrastructure.count = logic.count = total.count - partial; gap.count + gaps_skipped = finished.
 
 use super::names::MARK_NAMES_MAX;
 use super::path::{Class, POINTS_MAX, TracePath};
@@ -139,8 +139,8 @@ impl Side {
         Times { total_ticks, clamped }
     }
 
-    /// Counts a message without some stamps between its first and its last: the total is known, and the stages with both
-    /// ends known.
+    /// Counts a message without some stamps between its first and its last: the total is known, and the stages with
+    /// both ends known.
     pub(crate) fn add_partial(&self, stamps: &[u64], seen: u32, rate: TickRate) -> Times {
         let (mut at, mut clamped) = (stamps[0], 0);
         for (index, stamp) in stamps.iter().enumerate().skip(1).filter(|(index, _)| seen & (1 << index) != 0) {

@@ -1,9 +1,10 @@
-//! How many samples does a core merge into live cells in a second: from remote write bodies with labels and times, and from identities; how much
-//! of it is arithmetic; what does looking ahead gain; what do percentiles for each key cost in time and bytes; how do
-//! two shards compare with one; and what does waiting cost?
+//! How many samples does a core merge into live cells in a second: from remote write bodies with labels and times, and
+//! from identities; how much of it is arithmetic; what does looking ahead gain; what do percentiles for each key cost
+//! in time and bytes; how do two shards compare with one; and what does waiting cost?
 //!
-//! Each group runs its variants in turn, in one process, and counts the CPU time of the working thread (Linux' own account of it), so that a
-//! busy machine hurts all alike. A million series in an order that is shuffled anew for each second.
+//! Each group runs its variants in turn, in one process, and counts the CPU time of the working thread (Linux' own
+//! account of it), so that a busy machine hurts all alike. A million series in an order that is shuffled anew for each
+//! second.
 //!
 //! `cargo bench -p ogive-protocol --bench stream [-- GROUP]`, GROUP one of `single`, `values`, `shards`, `wait`;
 //! `OGIVE_BENCH_SERIES` (default 1,000,000), `OGIVE_BENCH_ROUNDS` (default 5).

@@ -1,10 +1,11 @@
 //! Frames of a lumberjack stream, versions 1 and 2: windows, events, and compressed frames that hold further frames.
 //!
-//! Format: version (`1` or `2`), kind and big-endian u32: `W` count; `J` sequence, length, JSON; `D` sequence, count, then for
-//! each pair length, key, length, value; `C` length, zlib. The receiver answers `A` sequence.
+//! Format: version (`1` or `2`), kind and big-endian u32: `W` count; `J` sequence, length, JSON; `D` sequence, count,
+//! then for each pair length, key, length, value; `C` length, zlib. The receiver answers `A` sequence.
 //! Invariants: the events of a window count up by one; a window begins when the one before it is complete.
-//! Limits: [`EVENT_BYTES_MAX`] of an event are kept, a longer one in JSON is skipped; [`FRAME_BYTES_MAX`] of a frame, compressed
-//! or not; [`WINDOW_MAX`] events of a window. Compressed bytes are not kept: they are decompressed as they arrive.
+//! Limits: [`EVENT_BYTES_MAX`] of an event are kept, a longer one in JSON is skipped; [`FRAME_BYTES_MAX`] of a frame,
+//! compressed or not; [`WINDOW_MAX`] events of a window. Compressed bytes are not kept: they are decompressed as they
+//! arrive.
 
 use std::ops::Range;
 
@@ -244,7 +245,8 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The next event of what arrived before and `bytes`, of which as many are taken as that needs; none when they are all taken.
+    /// The next event of what arrived before and `bytes`, of which as many are taken as that needs; none when they are
+    /// all taken.
     ///
     /// # Errors
     /// Why the stream makes no sense from here on: it is not to be read further.

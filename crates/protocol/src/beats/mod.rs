@@ -1,9 +1,10 @@
 //! Events of Beats and Logstash's forwarders (lumberjack, versions 1 and 2).
 //!
-//! Format of what is stored: a series `log` with the labels `job` (the first of [`JOB_FIELDS`]), `instance` (the first of
-//! [`HOST_FIELDS`]) and `severity` (from `log.level` or `level`); the text is `message` (or `line`), or, where there are other
-//! fields, a record as docs/formats/log.md has it.
-//! Invariants: an event is a sample or one [`Fault`]; nothing of an event that was taken is left out but its time and host.
+//! Format of what is stored: a series `log` with the labels `job` (the first of [`JOB_FIELDS`]), `instance` (the first
+//! of [`HOST_FIELDS`]) and `severity` (from `log.level` or `level`); the text is `message` (or `line`), or, where there
+//! are other fields, a record as docs/formats/log.md has it.
+//! Invariants: an event is a sample or one [`Fault`]; nothing of an event that was taken is left out but its time and
+//! host.
 //! Limits: [`EVENT_BYTES_MAX`], and in [`frames`] those of a stream.
 
 pub mod frames;

@@ -33,7 +33,8 @@ fn pairs_of(sequence: u32, pairs: &[(&str, &str)]) -> Vec<u8> {
     frame(b"1D", &[sequence, pairs.len() as u32], &bytes)
 }
 
-/// Sequence, whether it is the last of its window, and the bytes (none for a skipped event) of every event, and how it ended.
+/// Sequence, whether it is the last of its window, and the bytes (none for a skipped event) of every event, and how it
+/// ended.
 type Events = (Vec<(u32, bool, Option<Vec<u8>>)>, Result<bool, FrameError>);
 
 fn read(stream: &[u8], size: usize) -> Events {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use ogive_model::float::open_metrics;
 
-/// The number that `text` writes: decimal, or `Inf`, `Infinity` and `NaN` in any case. Hexadecimal, underscores and what no
-/// double can hold are none.
+/// The number that `text` writes: decimal, or `Inf`, `Infinity` and `NaN` in any case. Hexadecimal, underscores and
+/// what no double can hold are none.
 pub(super) fn number(text: &str) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
     // 1e999 is refused: a number that turned into infinity on the way would be believed.

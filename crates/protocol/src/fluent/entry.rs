@@ -1,9 +1,10 @@
 //! An entry of the Forward protocol as the text of a sample.
 //!
-//! Format of what is stored: a series `log` with the labels `job` (the tag), `instance` (the first of [`HOST_FIELDS`]) and
-//! `severity` (from the first of [`LEVEL_FIELDS`]); the text is the first of [`BODY_FIELDS`] without the line's end, or, where
-//! there are other fields, a record as docs/formats/log.md has it.
-//! Invariants: an entry is a sample or one [`Fault`]; nothing of an entry that was taken is left out but its time and host.
+//! Format of what is stored: a series `log` with the labels `job` (the tag), `instance` (the first of [`HOST_FIELDS`])
+//! and `severity` (from the first of [`LEVEL_FIELDS`]); the text is the first of [`BODY_FIELDS`] without the line's
+//! end, or, where there are other fields, a record as docs/formats/log.md has it.
+//! Invariants: an entry is a sample or one [`Fault`]; nothing of an entry that was taken is left out but its time and
+//! host.
 //! Limits: [`ENTRY_BYTES_MAX`] and [`TAG_BYTES_MAX`].
 
 use twox_hash::{XxHash3_64, XxHash3_128};
@@ -17,8 +18,8 @@ use crate::msgpack::{Reader, Token};
 /// 1 MiB, as long as a stored text may be.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
-/// 1 KiB: the tag of a container's file in Kubernetes has 300 bytes. It is a label of every series of a message, so that the
-/// 5,000 series of a batch have 5 MiB of it.
+/// 1 KiB: the tag of a container's file in Kubernetes has 300 bytes. It is a label of every series of a message, so
+/// that the 5,000 series of a batch have 5 MiB of it.
 pub const TAG_BYTES_MAX: usize = 1 << 10;
 
 /// Fields with the line: of Docker and Fluent Bit, of syslog and loggers, of journals; the first that is there.

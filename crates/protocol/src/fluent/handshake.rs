@@ -1,8 +1,9 @@
 //! The handshake of the Forward protocol, with which a client shows that it knows the shared key.
 //!
-//! Format: the server sends `["HELO", {nonce, auth, keepalive}]`; the client `["PING", hostname, salt, digest, user, password]`;
-//! the server `["PONG", is right, reason, hostname, digest]`. A digest is the SHA-512, in hexadecimal digits, of the salt, the
-//! name of the host that makes it, the nonce and the key. Who computes it is no part of this module.
+//! Format: the server sends `["HELO", {nonce, auth, keepalive}]`; the client `["PING", hostname, salt, digest, user,
+//! password]`; the server `["PONG", is right, reason, hostname, digest]`. A digest is the SHA-512, in hexadecimal
+//! digits, of the salt, the name of the host that makes it, the nonce and the key. Who computes it is no part of this
+//! module.
 
 use super::error::MessageError;
 use crate::msgpack::{Reader, Token, Writer};

@@ -2,8 +2,8 @@
 //!
 //! Invariants: the same bytes give the same entries in the same order. Compressed entries are decompressed as they are
 //! asked for.
-//! Limits: [`MESSAGE_BYTES_MAX`] of a message, [`EXPANDED_BYTES_MAX`] of its compressed entries, [`ENTRIES_MAX`] entries,
-//! [`CHUNK_BYTES_MAX`] of the name that acknowledges it.
+//! Limits: [`MESSAGE_BYTES_MAX`] of a message, [`EXPANDED_BYTES_MAX`] of its compressed entries, [`ENTRIES_MAX`]
+//! entries, [`CHUNK_BYTES_MAX`] of the name that acknowledges it.
 
 use std::io::Read;
 

@@ -1,7 +1,7 @@
 //! Records of the Forward protocol: the pairs of a map, in order, and values as JSON.
 //!
-//! Format: a text is a text, binary data a text or, where it is not UTF-8, base64; an extension is its type and its bytes in
-//! base64; a number that JSON has not is a text.
+//! Format: a text is a text, binary data a text or, where it is not UTF-8, base64; an extension is its type and its
+//! bytes in base64; a number that JSON has not is a text.
 //! Limits: [`PAIRS_MAX`] pairs of a record, [`NESTED_MAX`] lists and maps inside each other.
 
 use std::borrow::Cow;

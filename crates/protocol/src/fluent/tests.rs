@@ -471,7 +471,8 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the mode, the members of gzip and the pieces in which it arrives: what was meant is what is stored, in order.
+    /// Whatever the mode, the members of gzip and the pieces in which it arrives: what was meant is what is stored, in
+    /// order.
     #[test]
     fn what_was_meant_is_stored(
         meant in prop::collection::vec(meant(), 1..30),

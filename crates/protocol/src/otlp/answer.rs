@@ -40,8 +40,8 @@ impl PartialSuccess {
     }
 }
 
-/// Field 1 of `ExportMetricsServiceResponse` and of `ExportLogsServiceResponse`, which have one shape: how many points or records
-/// were rejected, and a sentence. Nothing when there is nothing to say.
+/// Field 1 of `ExportMetricsServiceResponse` and of `ExportLogsServiceResponse`, which have one shape: how many points
+/// or records were rejected, and a sentence. Nothing when there is nothing to say.
 #[must_use]
 pub fn partial_success(rejected: u64, message: &str) -> Vec<u8> {
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! A logs request as a batch of texts.
 //!
-//! Format: docs/formats/log.md. The records of one resource, scope and severity are a series `log`; a record is one line of JSON
-//! with its body first.
+//! Format: docs/formats/log.md. The records of one resource, scope and severity are a series `log`; a record is one
+//! line of JSON with its body first.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -22,7 +22,8 @@ const NAME: &str = "log";
 /// Reads an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// When its parts cannot be distinguished from each other, or there are too many; a record that breaks a rule is an error in the batch.
+/// When its parts cannot be distinguished from each other, or there are too many; a record that breaks a rule is an
+/// error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>) -> Result<DecodedRequest, Error> {
     let ids = context.known.map(crate::remote_write::KnownSeries::ids);
     let mut builder = Builder::new(context, ids.as_deref(), message.len());

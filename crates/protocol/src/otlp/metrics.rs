@@ -24,7 +24,8 @@ const STALE: f64 = f64::from_bits(ogive_model::STALE);
 /// Reads an `ExportMetricsServiceRequest`.
 ///
 /// # Errors
-/// When its parts cannot be distinguished from each other, or there are too many; a point that breaks a rule is an error in the batch.
+/// When its parts cannot be distinguished from each other, or there are too many; a point that breaks a rule is an
+/// error in the batch.
 pub fn read(message: &[u8], context: &Context<'_>) -> Result<DecodedRequest, Error> {
     let ids = context.known.map(crate::remote_write::KnownSeries::ids);
     let mut reader = Reader { builder: Builder::new(context, ids.as_deref(), message.len()), options: context.options };

@@ -74,7 +74,8 @@ pub struct DecodedRequest {
     pub unrecorded: u64,
     /// Log records that have no time of their own.
     pub untimed: u32,
-    /// Samples that nothing of themselves distinguishes from another of the same series and time: delta points without a start, log records.
+    /// Samples that nothing of themselves distinguishes from another of the same series and time: delta points without
+    /// a start, log records.
     pub fragments: u32,
     /// What is wrong with the first bad samples: index into the batch's, and a sentence.
     pub details: Vec<(u32, String)>,

@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    /// An attribute `ünï` became `_n_`, where Prometheus writes `key_n_`: the prefix was decided by the name's first letter before
-    /// it was escaped. What is left of a name decides now, and one of which nothing is left is refused.
+    /// An attribute `ünï` became `_n_`, where Prometheus writes `key_n_`: the prefix was decided by the name's first
+    /// letter before it was escaped. What is left of a name decides now, and one of which nothing is left is refused.
     #[test]
     fn labels_are_named_as_prometheus_names_them() {
         let (escaped, kept) = (Translation::UNDERSCORES, Translation { escape: false, suffixes: true });

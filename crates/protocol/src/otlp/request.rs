@@ -219,8 +219,8 @@ fn point(
     Some(out)
 }
 
-/// Count and sum: of those that are in bins, since a count that its bins do not add up to is refused. A sum that has something else in it too is not
-/// known.
+/// Count and sum: of those that are in bins, since a count that its bins do not add up to is refused. A sum that has
+/// something else in it too is not known.
 fn totals(out: &mut Vec<u8>, histogram: &Histogram<u64>, binned: u64) {
     fixed64(out, 4, binned);
     if let Some(sum) = histogram.sum.filter(|_| histogram.nan == 0) {
@@ -351,7 +351,8 @@ mod tests {
         assert_eq!((&read.scheme, read.total(), read.sum), (&exp2(SCALE), 6, decimal.sum));
     }
 
-    /// The format writes each bin between the first and the last one: of two far ones at a high scale a thousand million.
+    /// The format writes each bin between the first and the last one: of two far ones at a high scale a thousand
+    /// million.
     #[test]
     fn far_bins_get_a_lower_scale_and_no_observation_is_lost() {
         let far = recorded(Scheme::exp2(20).unwrap(), &[1e-300, 1.0, 1e300, -3.0]);

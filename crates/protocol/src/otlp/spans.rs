@@ -90,7 +90,8 @@ pub struct SpanNotes {
 /// Reads an `ExportTraceServiceRequest`.
 ///
 /// # Errors
-/// When its parts cannot be distinguished from each other, or there are too many; a span that breaks a rule is an error in the batch.
+/// When its parts cannot be distinguished from each other, or there are too many; a span that breaks a rule is an error
+/// in the batch.
 pub fn read(
     message: &[u8],
     context: &Context<'_>,

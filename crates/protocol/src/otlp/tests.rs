@@ -556,8 +556,8 @@ proptest! {
         let _ = logs(&body);
     }
 
-    /// A bin of OTLP holds what ours of the next index does: the bin that a value is recorded in here is the one that an SDK
-    /// names one lower.
+    /// A bin of OTLP holds what ours of the next index does: the bin that a value is recorded in here is the one that
+    /// an SDK names one lower.
     #[test]
     fn exponential_bins_hold_what_they_held(scale in -10_i64..=20, exponent in -300.0_f64..300.0, count in 1..u64::MAX) {
         let value = 10_f64.powf(exponent);

@@ -15,11 +15,13 @@ use super::native::{CUSTOM, known, spans, sum};
 use super::samples::{floats, put_labels};
 use crate::protobuf::write;
 
-/// 1 MiB: what Prometheus' own `--storage.remote.read-max-bytes-in-frame` is. Only a single chunk that is larger passes it.
+/// 1 MiB: what Prometheus' own `--storage.remote.read-max-bytes-in-frame` is. Only a single chunk that is larger passes
+/// it.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// 120 samples, as many as Prometheus' own chunks have.
 const CHUNK_SAMPLES_MAX: usize = 120;
-/// 32,768 counts: at 9 bytes at most, 288 KiB of a chunk; 120 histograms of 160 bins are 19,200. One histogram may have more.
+/// 32,768 counts: at 9 bytes at most, 288 KiB of a chunk; 120 histograms of 160 bins are 19,200. One histogram may have
+/// more.
 const CHUNK_BINS_MAX: usize = 1 << 15;
 /// What a frame's series and index of the query take beside labels and chunks.
 const FRAME_ROOM: usize = 32;
@@ -51,8 +53,8 @@ impl Chunk {
     }
 }
 
-/// Gives the frames of `same`, which is what a label set has, to `put`, which says whether to go on; as the answer to the query
-/// of that number.
+/// Gives the frames of `same`, which is what a label set has, to `put`, which says whether to go on; as the answer to
+/// the query of that number.
 pub fn frames(query: usize, same: &[SeriesData], bytes_max: usize, put: &mut impl FnMut(Vec<u8>) -> bool) -> bool {
     let Some(first) = same.first() else { return true };
     let mut labels = Vec::new();

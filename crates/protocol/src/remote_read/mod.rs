@@ -48,7 +48,8 @@ const CHUNKS: u64 = 1;
 /// The request in `message`.
 ///
 /// # Errors
-/// When the message is broken, a matcher is wrong, no form of answer is known that the client takes, or a limit is passed.
+/// When the message is broken, a matcher is wrong, no form of answer is known that the client takes, or a limit is
+/// passed.
 pub fn request(message: &[u8]) -> Result<Request, Error> {
     const FORM: &str = "a form of answer is not a number";
     let (mut queries, mut forms) = (Vec::new(), Vec::new());

@@ -6,7 +6,8 @@ use ogive_hist::{Bins, Count, CounterReset, Histogram, Scheme};
 
 use crate::protobuf::write;
 
-/// What a histogram of another scheme is converted to: bins 4.4 % wide, finer than those of any scheme that Ogive records.
+/// What a histogram of another scheme is converted to: bins 4.4 % wide, finer than those of any scheme that Ogive
+/// records.
 const SCALE: i32 = 4;
 /// The schemas that every Prometheus with native histograms reads.
 const SCALES: std::ops::RangeInclusive<i32> = -4..=8;
@@ -90,8 +91,8 @@ pub(crate) fn known<C: Count>(histogram: &Histogram<C>) -> (i64, Cow<'_, Histogr
     }
 }
 
-/// The sum, estimated where the sender omits it, as queries have it. Observations that are no number are in the count and in no bin:
-/// Prometheus knows them by a sum that is none.
+/// The sum, estimated where the sender omits it, as queries have it. Observations that are no number are in the count
+/// and in no bin: Prometheus knows them by a sum that is none.
 pub(crate) fn sum<C: Count>(histogram: &Histogram<C>) -> f64 {
     if histogram.nan == C::ZERO { histogram.sum_or_estimate() } else { f64::NAN }
 }

@@ -12,7 +12,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Adds what was found for the next query: `series` by ascending labels. Texts, which Prometheus has none of, are left out.
+    /// Adds what was found for the next query: `series` by ascending labels. Texts, which Prometheus has none of, are
+    /// left out.
     pub fn push(&mut self, series: &[SeriesData]) {
         let mut result = Vec::new();
         let mut at = 0;
@@ -71,7 +72,8 @@ pub(super) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
     }
 }
 
-/// The numbers of `same` by time. States and cells may stand beside each other; a series of Prometheus has one sample a time.
+/// The numbers of `same` by time. States and cells may stand beside each other; a series of Prometheus has one sample a
+/// time.
 pub(super) fn floats(same: &[SeriesData]) -> Vec<(i64, f64)> {
     let each = |one: &SeriesData| one.floats.times.clone().into_iter().zip(one.floats.values.clone());
     let mut all: Vec<(i64, f64)> = same.iter().flat_map(each).collect();

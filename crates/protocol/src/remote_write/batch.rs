@@ -16,8 +16,9 @@ use super::{Counts, Native, Sample as Sampled};
 use crate::Error;
 use crate::room::{Room, sample_bytes, series_bytes};
 
-/// The names of metrics that only grow, by the convention of OpenMetrics: a counter, and the parts of a classic histogram
-/// or summary. Version 2.0 says types too, but not always from the first sample on, and what a series is must not change.
+/// The names of metrics that only grow, by the convention of OpenMetrics: a counter, and the parts of a classic
+/// histogram or summary. Version 2.0 says types too, but not always from the first sample on, and what a series is must
+/// not change.
 const CUMULATIVE: [&str; 4] = ["_total", "_count", "_sum", "_bucket"];
 
 /// Marks the number of a known series until it is known how many are declared in front of them.

@@ -69,9 +69,9 @@ impl ItemReader {
         Some(SeriesId::from_labels(&self.tenant, Kind::Float, &labels))
     }
 
-    /// Writes the canonical bytes of labels that keep every rule as they are: ASCII, ascending, none empty, none above 123 bytes with its
-    /// name, each field once and in its place. Of any others nothing is said; they are looked at one by one. These are nearly all, and
-    /// half of what reading a request costs.
+    /// Writes the canonical bytes of labels that keep every rule as they are: ASCII, ascending, none empty, none above
+    /// 123 bytes with its name, each field once and in its place. Of any others nothing is said; they are looked at one
+    /// by one. These are nearly all, and half of what reading a request costs.
     fn write_canonical(&mut self, labels: &[u8]) -> Option<()> {
         self.canonical.clear();
         if !labels.is_ascii() {

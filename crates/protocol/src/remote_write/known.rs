@@ -25,8 +25,8 @@ pub struct KnownSeries {
 /// Identities by [`Key`]s, in the order of their declaration.
 pub(crate) type Ids = IndexMap<u128, SeriesId, BuildHasherDefault<LowHalfHasher>>;
 
-/// Looks series up in the order of a request. Senders write their series in one order again and again, so the one behind
-/// the last is looked at first: it lies next to it in memory, which a place in the table does not.
+/// Looks series up in the order of a request. Senders write their series in one order again and again, so the one
+/// behind the last is looked at first: it lies next to it in memory, which a place in the table does not.
 pub(super) struct Lookup<'k> {
     ids: &'k Ids,
     next: usize,
@@ -51,8 +51,8 @@ impl<'k> Lookup<'k> {
     }
 }
 
-/// Tenant, kind and label bytes of a series as one number: their 128-bit xxh3. Two series of one number are as unlikely as
-/// two of one identity.
+/// Tenant, kind and label bytes of a series as one number: their 128-bit xxh3. Two series of one number are as unlikely
+/// as two of one identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(pub(crate) u128);
 

@@ -43,8 +43,8 @@ impl Symbols {
     }
 }
 
-/// The request that writes the numbers and distributions of `series`; texts, which Prometheus has none of, are left out. Empty
-/// when nothing is left.
+/// The request that writes the numbers and distributions of `series`; texts, which Prometheus has none of, are left
+/// out. Empty when nothing is left.
 #[must_use]
 pub fn write(series: &[SeriesData]) -> Vec<u8> {
     let (mut symbols, mut body) = (Symbols::new(), Vec::new());

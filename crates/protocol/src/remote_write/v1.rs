@@ -127,8 +127,8 @@ impl<'a> TimeSeries<'a> {
     }
 }
 
-/// Length of the labels at the front of `message` up to the first that is longer than 127 bytes: nearly all are short, and
-/// their tags and lengths are a byte each.
+/// Length of the labels at the front of `message` up to the first that is longer than 127 bytes: nearly all are short,
+/// and their tags and lengths are a byte each.
 fn short_labels(message: &[u8]) -> usize {
     let mut rest = message;
     while let [LABEL_TAG, length @ 0..=0x7f, tail @ ..] = rest {
@@ -171,11 +171,12 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their identity.
-/// `learn` hears what the sender says of its metrics.
+/// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their
+/// identity. `learn` hears what the sender says of its metrics.
 ///
 /// # Errors
-/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the batch.
+/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the
+/// batch.
 pub fn read(
     message: &[u8],
     tenant: &Tenant,

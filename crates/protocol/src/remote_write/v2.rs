@@ -183,11 +183,12 @@ fn unpack(mut packed: &[u8], into: &mut Vec<u32>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their identity.
-/// `learn` hears what the sender says of its metrics, each thing once.
+/// Reads the request in `message` into the batch `sequence` of `source`. Series that `known` has are named by their
+/// identity. `learn` hears what the sender says of its metrics, each thing once.
 ///
 /// # Errors
-/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the batch.
+/// When the parts of the request cannot be distinguished from each other; a part that breaks a rule is an error in the
+/// batch.
 pub fn read(
     message: &[u8],
     tenant: &Tenant,

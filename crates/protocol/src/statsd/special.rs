@@ -1,7 +1,8 @@
 //! DogStatsD's events and service checks.
 //!
-//! Format: `_e{<title bytes>,<text bytes>}:<title>|<text>[|d:<seconds>][|h:<host>][|p:<priority>][|t:<alert type>][|s:<source>][|k:<key>][|#tags]` and
-//! `_sc|<name>|<status 0..3>[|d:<seconds>][|h:<host>][|#tags][|m:<message>]`.
+//! Format: `_e{<title bytes>,<text bytes>}:<title>|<text>[|d:<seconds>][|h:<host>][|p:<priority>][|t:<alert
+//! type>][|s:<source>][|k:<key>][|#tags]` and `_sc|<name>|<status
+//! 0..3>[|d:<seconds>][|h:<host>][|#tags][|m:<message>]`.
 
 use super::Tags;
 use crate::lines::{self, Fault};

@@ -64,7 +64,8 @@ impl<'m> Message<'m> {
         })
     }
 
-    /// What RFC 3164 found in use: `TIME HOST TAG: MESSAGE`, of which everything may be missing. Its time has neither year nor zone.
+    /// What RFC 3164 found in use: `TIME HOST TAG: MESSAGE`, of which everything may be missing. Its time has neither
+    /// year nor zone.
     fn usual(self, rest: &'m str) -> Self {
         let (time_ns, rest) = match short_time(rest) {
             Some(rest) => (None, rest),

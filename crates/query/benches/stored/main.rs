@@ -4,10 +4,10 @@
 //! once without the cache of decoded blocks and once with it, reads the label indexes, and asks the query some times.
 //! Printed are CPU milliseconds of the thread that asks, medians of the rounds: without the cache the first time
 //! (`off 1`) and later ones (`off`); with it the first time (`on 1`, when it has nothing), the second (`on 2`, when it
-//! is filled) and later ones (`warm`, the repeated query); the least of `off` and `warm`; and the ratios of the medians.
-//! Then a value of the last instant, and how the cache was used. What is in memory is asked in one store, and has no
-//! columns of the cache.
-//! Arguments select the queries whose name contains one of them; OGIVE_BENCH_ROUNDS says how many rounds there are.
+//! is filled) and later ones (`warm`, the repeated query); the least of `off` and `warm`; and the ratios of the
+//! medians. Then a value of the last instant, and how the cache was used. What is in memory is asked in one store, and
+//! has no columns of the cache. Arguments select the queries whose name contains one of them; OGIVE_BENCH_ROUNDS says
+//! how many rounds there are.
 //!
 //! `cargo bench -p ogive-query --bench stored`
 

@@ -1,7 +1,7 @@
 //! The bounds of the buckets of classic views, and the counts below them.
 //!
-//! Bounds are edges of the histograms' own bins, so that counts at them are exact: nine a decade of decimal bins (1, 1.5, 2, 2.5,
-//! 3, 4, 5, 6, 8), four a doubling of exponential ones, all of custom ones.
+//! Bounds are edges of the histograms' own bins, so that counts at them are exact: nine a decade of decimal bins (1,
+//! 1.5, 2, 2.5, 3, 4, 5, 6, 8), four a doubling of exponential ones, all of custom ones.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use ogive_model::{HistogramValue, SeriesData};
 use crate::eval::histogram::{Bucket, Hist, ascending, count_below};
 use crate::eval::kernel::parse_float;
 
-/// Most bounds of a view, except with custom bins: 22 decades of nine. For a wider range every second bound is dropped, repeatedly.
+/// Most bounds of a view, except with custom bins: 22 decades of nine. For a wider range every second bound is dropped,
+/// repeatedly.
 pub const BOUNDS_MAX: usize = 200;
 
 /// Bounds in a decade: edges of decimal bins, neighbours at most a factor of 1.5 apart.
@@ -207,7 +208,8 @@ impl Span {
 fn decimal(low: f64, high: f64) -> Vec<f64> {
     let decade = |value: f64| value.max(f64::MIN_POSITIVE).log10().floor() as i32;
     let bounds = (decade(low) - 1..=decade(high) + 1)
-        // Parsed from text, because a product with a power of ten is not always the double nearest to the decimal number.
+        // Parsed from text, because a product with a power of ten is not always the double nearest to the decimal
+        // number.
         .flat_map(|power| MANTISSAS.map(|mantissa| format!("{mantissa}e{power}").parse().unwrap_or(f64::INFINITY)));
     between(bounds.collect(), low, high)
 }

@@ -29,7 +29,8 @@ fn for_metric(message: String, metric: &str) -> String {
     if metric.is_empty() { message } else { format!("{message} for metric name {metric:?}") }
 }
 
-/// A result from cells of a rollup that keeps less than the function needs, or whose cells are not aligned to the windows.
+/// A result from cells of a rollup that keeps less than the function needs, or whose cells are not aligned to the
+/// windows.
 pub(crate) fn from_rollup(span: Span, metric: &str, rollup_ms: u32) -> Annotation {
     let width = match rollup_ms {
         hours if hours % 3_600_000 == 0 => format!("{}h", hours / 3_600_000),

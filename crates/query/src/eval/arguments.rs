@@ -21,8 +21,8 @@ pub(crate) fn text_argument(expr: &Expr) -> &str {
     }
 }
 
-/// The position for annotations about a range vector. The samples of a subquery have no position in the text: they are reported
-/// at its start, as in Prometheus.
+/// The position for annotations about a range vector. The samples of a subquery have no position in the text: they are
+/// reported at its start, as in Prometheus.
 pub(super) fn matrix_span(argument: &Expr) -> Span {
     let argument = argument.unparenthesised();
     if matches!(argument.kind, ExprKind::Subquery(_)) { Span::default() } else { argument.span }

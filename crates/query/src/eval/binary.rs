@@ -25,8 +25,8 @@ use crate::{Annotation, Error};
 const FLAGS_BYTES: usize = 64;
 
 impl Evaluator<'_> {
-    /// The value of a binary expression: of the chain of operators that ends in it, one after the other. The part at the start of the
-    /// chain that is the same at every instant is evaluated once.
+    /// The value of a binary expression: of the chain of operators that ends in it, one after the other. The part at
+    /// the start of the chain that is the same at every instant is evaluated once.
     pub(crate) fn chain(&mut self, expr: &Expr, grid: Grid) -> Result<Output, Error> {
         let Some(Chain { base, links }) = expr.chain() else {
             return Err(Error::evaluate("no binary expression"));
@@ -214,8 +214,8 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    /// Two rows of one signature at one instant on the "one" side are an error. Of all such pairs the first of the earliest
-    /// instant is reported, as by an engine that evaluates instant by instant.
+    /// Two rows of one signature at one instant on the "one" side are an error. Of all such pairs the first of the
+    /// earliest instant is reported, as by an engine that evaluates instant by instant.
     fn check_one_side(&self, many: &[Row], one: &[Row], numbers: &[usize]) -> Result<(), Error> {
         let fills = self.matching.fill_left.is_some() || self.matching.fill_right.is_some();
         let mut relevant = Steps::none(self.steps);

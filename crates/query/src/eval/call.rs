@@ -160,8 +160,8 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector. Otherwise `timestamp` is the time of the
-    /// evaluation, and start times are not known.
+    /// `timestamp` and `start_timestamp`: of the samples when the argument is a selector. Otherwise `timestamp` is the
+    /// time of the evaluation, and start times are not known.
     fn sample_times(&mut self, call: &Call, grid: Grid, give: PickedField) -> Result<Vec<Row>, Error> {
         let argument = call.arguments[0].unparenthesised();
         if let ExprKind::VectorSelector(selector) = &argument.kind {

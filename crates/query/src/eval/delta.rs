@@ -67,8 +67,8 @@ pub(crate) fn merged_cells(
     Ok(true)
 }
 
-/// The newest cell of each window divided by the seconds that it covers (the distance to the previous one when its width is not
-/// known).
+/// The newest cell of each window divided by the seconds that it covers (the distance to the previous one when its
+/// width is not known).
 fn last_cells(windows: Windows, series: &RangeSeries, grid: Grid, row: &mut Row) -> Result<bool, Error> {
     let floats = with_floats(series);
     let cell = |window: Window<'_>| {
@@ -281,7 +281,8 @@ impl Summary {
 /// A queue that keeps the merge of its contents: a stack to push to, and one with suffix merges to pop from.
 #[derive(Default)]
 struct TwoStacks {
-    /// `front[0]` is the newest of the older half, the last is the oldest; each holds the merge of itself and those before it.
+    /// `front[0]` is the newest of the older half, the last is the oldest; each holds the merge of itself and those
+    /// before it.
     front: Vec<Summary>,
     /// The merge of the newer half.
     back: Option<Summary>,

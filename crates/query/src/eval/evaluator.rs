@@ -52,8 +52,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) read: HashMap<String, Fetched>,
     /// Matchers of the selectors that occur more than once: only their series are worth keeping.
     pub(crate) shared: HashSet<String>,
-    /// Cumulative histograms are compared with their predecessors when read, because their hints feed a warning. Set for
-    /// `histogram_count` and similar functions, whose users see no bins.
+    /// Cumulative histograms are compared with their predecessors when read, because their hints feed a warning. Set
+    /// for `histogram_count` and similar functions, whose users see no bins.
     pub(crate) detect_resets: bool,
     /// A node above looks at bins: hints then stay as they were stored.
     pub(crate) bins_needed: bool,
@@ -80,7 +80,8 @@ impl<'a> Evaluator<'a> {
             shared,
             options,
             store,
-            // Unlimited of its own: the surrounding budget sets the limit. This one releases the result's charge when it is dropped.
+            // Unlimited of its own: the surrounding budget sets the limit. This one releases the result's charge when
+            // it is dropped.
             memory: options.memory.within(usize::MAX),
             frame,
             read: HashMap::new(),

@@ -37,9 +37,9 @@ pub struct EngineOptions {
 
 impl Default for EngineOptions {
     /// 5 min of lookback and 1 min between a subquery's instants are Prometheus' own. 50,000,000 points of 16
-    /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000 series are a whole large installation.
-    /// 2,000,000 instants are 23 days of seconds, and 32 MB for each series. 1 GiB of memory holds one such value
-    /// and its inputs.
+    /// bytes are 800 MB, the most that one value may take, and 20,000,000 samples at once a third of that; 1,000,000
+    /// series are a whole large installation. 2,000,000 instants are 23 days of seconds, and 32 MB for each series. 1
+    /// GiB of memory holds one such value and its inputs.
     fn default() -> Self {
         Self {
             lookback: Ms::from_secs(5 * 60),

@@ -20,8 +20,8 @@ use crate::ast::VectorSelector;
 use crate::threads::on_threads;
 use crate::{Annotations, Error};
 
-/// 64 series for each thread and wave: a day of samples every 30 s is then 3 MB, which stays in a processor's cache; starting a thread,
-/// some 20 us, is less than a hundredth of the work.
+/// 64 series for each thread and wave: a day of samples every 30 s is then 3 MB, which stays in a processor's cache;
+/// starting a thread, some 20 us, is less than a hundredth of the work.
 const WAVE: usize = 64;
 
 /// With fewer series, a second thread does not pay off.

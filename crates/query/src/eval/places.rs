@@ -12,8 +12,8 @@ pub(crate) struct TimeCursor {
 }
 
 impl TimeCursor {
-    /// The number of `times` at or before `limit`. Since the previous call, `limit` has not decreased, and `times` still begins
-    /// with the times up to the last place.
+    /// The number of `times` at or before `limit`. Since the previous call, `limit` has not decreased, and `times`
+    /// still begins with the times up to the last place.
     pub(crate) fn to(&mut self, times: &[i64], limit: i64) -> usize {
         let from = self.at;
         let guess = from + self.stride;

@@ -127,7 +127,8 @@ impl RangeCall<'_> {
         Ok((!row.is_blank()).then_some(row))
     }
 
-    /// The results for a series of floats that are not cells; None when one of them is not a float that such a row can hold.
+    /// The results for a series of floats that are not cells; None when one of them is not a float that such a row can
+    /// hold.
     fn row_of_floats(
         &self,
         windows: Windows,
@@ -200,8 +201,8 @@ impl RangeCall<'_> {
         Ok(())
     }
 
-    /// Adds the results for a series of which one kind is cells and the other is not: each kind is evaluated as what it is, and a window
-    /// that contains both has no result.
+    /// Adds the results for a series of which one kind is cells and the other is not: each kind is evaluated as what it
+    /// is, and a window that contains both has no result.
     fn cells_of_parts(
         &self,
         windows: Windows,

@@ -44,7 +44,8 @@ impl Relation {
 }
 
 impl Relations {
-    /// The relations of histograms whose bins are elsewhere, where some were found to hold less than in the previous one (`fell`).
+    /// The relations of histograms whose bins are elsewhere, where some were found to hold less than in the previous
+    /// one (`fell`).
     pub(crate) fn from_heads(all: Histograms<'_>, fell: &[bool]) -> Self {
         assert_eq!(all.values.len(), fell.len(), "of each histogram it is known whether a bin fell");
         let of = |(index, fell): (usize, &bool)| {

@@ -65,7 +65,8 @@ pub(crate) fn windows_are_exact(series: &RangeSeries, windows: Windows, function
                 let first = window.aggregates().first().map(|one| one.first_time);
                 let cell = window.histogram_times().first().copied();
                 first.is_none_or(|first| first > window.start)
-                    // A lone finer cell at such a time counts as one: then the annotation is added once too often, not left out.
+                    // A lone finer cell at such a time counts as one: then the annotation is added once too often, not
+                    // left out.
                     && (i64::from(series.width_ms) != width || cell.is_none_or(|end| end % width != 0 || end - width >= window.start))
             }),
             Resolution::Finest | Resolution::Width(_) => false,

@@ -26,8 +26,8 @@ use crate::annotations::{Annotation, Annotations, Level};
 use crate::ast::{Edges, Span, VectorSelector};
 use crate::value::Point;
 
-/// 1 Mi samples, 16 MiB: a selector that occurs several times is read once if it has no more; otherwise it is read each time, one series
-/// at a time.
+/// 1 Mi samples, 16 MiB: a selector that occurs several times is read once if it has no more; otherwise it is read each
+/// time, one series at a time.
 const HELD_SAMPLES_MAX: usize = 1 << 20;
 
 /// Series of a selector: read, or to be read.
@@ -94,7 +94,8 @@ impl<'a> Evaluator<'a> {
         Ok(fetched)
     }
 
-    /// As [`Evaluator::fetch`] where another node reads the same and it is small; otherwise opened, to be read one series at a time.
+    /// As [`Evaluator::fetch`] where another node reads the same and it is small; otherwise opened, to be read one
+    /// series at a time.
     pub(crate) fn source(
         &mut self,
         selector: &VectorSelector,
@@ -306,8 +307,8 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The newest samples of a label set of floats as they are stored: how many it has, and the row unless it is blank. None
-/// where it is not to be had as such.
+/// The newest samples of a label set of floats as they are stored: how many it has, and the row unless it is blank.
+/// None where it is not to be had as such.
 fn row_of_runs(
     memory: &Arc<Memory>,
     (set, number): (&dyn SeriesSet, usize),
@@ -335,7 +336,8 @@ pub(super) fn any_instant_row(
     instant_row(memory, series, grid, shift, lookback, PickedField::Value).map(AnyRow::Cells)
 }
 
-/// What `give` chooses of the newest samples of `series` at the instants of `grid`, within the last `lookback` milliseconds.
+/// What `give` chooses of the newest samples of `series` at the instants of `grid`, within the last `lookback`
+/// milliseconds.
 pub(super) fn instant_row(
     memory: &Arc<Memory>,
     series: &SeriesData,

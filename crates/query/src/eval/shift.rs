@@ -1,7 +1,7 @@
 //! Resolves the modifiers `offset` and `@`, and the times that a query may reach.
 
-/// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are added
-/// and subtracted without a check.
+/// 73 million years either side of 1970: a quarter of i64, so that 128 nested windows of at most 292 years each are
+/// added and subtracted without a check.
 pub(crate) const TIME_MS_MAX: i64 = i64::MAX / 4;
 
 /// `offset` and `@`, resolved.

@@ -213,8 +213,9 @@ fn text_and_depth_hold_at_their_limit_and_not_above() {
     }
 }
 
-/// A generated query of 129 alternatives, `a or b or ..`, was refused as nested too deep: the parser counted each operator of a chain
-/// as a level. A chain adds no level, however long, up to the limit of operators; the contents of parentheses still do.
+/// A generated query of 129 alternatives, `a or b or ..`, was refused as nested too deep: the parser counted each
+/// operator of a chain as a level. A chain adds no level, however long, up to the limit of operators; the contents of
+/// parentheses still do.
 #[test]
 fn a_run_of_operators_is_no_nesting() {
     let run = |op: &str, n: usize| format!("x0{}", (1..=n).map(|at| format!(" {op} x{at}")).collect::<String>());

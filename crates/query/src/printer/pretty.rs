@@ -61,7 +61,8 @@ fn margin(depth: usize) -> String {
     "  ".repeat(depth.min(DEPTH_MAX))
 }
 
-/// A chain of operators: each is one level deeper than the one after it. The part of its start that fits a line is one line.
+/// A chain of operators: each is one level deeper than the one after it. The part of its start that fits a line is one
+/// line.
 fn broken_chain(chain: &Chain<'_>, depth: usize) -> String {
     let links = &chain.links;
     let mut line = chain.base.to_string();

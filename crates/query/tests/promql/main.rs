@@ -2,8 +2,8 @@
 //!
 //! Prints `FILE: N passed, M failed` for each script and a total. A case is one `eval`. The directory comes from
 //! `OGIVE_PROMQL_DIR`; without it, it is the project's copy, and a file that passes fewer cases than `floors.txt`
-//! says fails the run. A script that cannot be read always does. `OGIVE_PROMQL_VERBOSE=1` prints every failing case, `OGIVE_PROMQL_PLAIN=1`
-//! asks each case only as it is written, `OGIVE_PROMQL_FILE=PREFIX` chooses files.
+//! says fails the run. A script that cannot be read always does. `OGIVE_PROMQL_VERBOSE=1` prints every failing case,
+//! `OGIVE_PROMQL_PLAIN=1` asks each case only as it is written, `OGIVE_PROMQL_FILE=PREFIX` chooses files.
 
 mod run;
 mod support;

@@ -1,6 +1,7 @@
 //! The scrape configuration that is in force, as a file would have it: with every default, and without secrets.
 //!
-//! Format: `scrape_configs` of a prometheus.yml. What it says can be read again: the jobs are the same but for their secrets.
+//! Format: `scrape_configs` of a prometheus.yml. What it says can be read again: the jobs are the same but for their
+//! secrets.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What is to be scraped: `global` and `scrape_configs` of a file as users of Prometheus have it.
 //!
-//! Invariants: a file is taken whole or not at all. A key that is not known is an error with its line; sections of a Prometheus
-//! that Ogive has no use for are warnings, so that a user's file works as it is.
+//! Invariants: a file is taken whole or not at all. A key that is not known is an error with its line; sections of a
+//! Prometheus that Ogive has no use for are warnings, so that a user's file works as it is.
 //! Limits: [`FILE_BYTES_MAX`], [`JOBS_MAX`].
 //! Failure: `FILE:LINE:COLUMN: sentence`.
 

@@ -53,7 +53,8 @@ impl Answers {
         self.entries.remove(query);
     }
 
-    /// Takes what `query` was answered, if it is still expected; false if it is to be asked again, since that was refused.
+    /// Takes what `query` was answered, if it is still expected; false if it is to be asked again, since that was
+    /// refused.
     pub(super) fn take(&mut self, query: &str, outcome: Outcome) -> bool {
         let others = self.entries.iter().filter(|(other, _)| *other != query).map(|(_, entry)| count(&entry.groups));
         let others: usize = others.sum();

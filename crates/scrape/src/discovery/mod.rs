@@ -1,7 +1,7 @@
 //! Where targets come from: the configuration itself, files, addresses that answer groups as JSON, DNS and Consul.
 //!
-//! Invariants: a source that cannot be read leaves what it said last in force, and is reported once; so does one that another
-//! version of the job has, too.
+//! Invariants: a source that cannot be read leaves what it said last in force, and is reported once; so does one that
+//! another version of the job has, too.
 //! Threads: files are read on a blocking one; the others are queried by tasks of their own, which end with the job.
 //! Limits: those of `listing` and of each kind. The first round waits [`ANSWER`] for those that are queried.
 

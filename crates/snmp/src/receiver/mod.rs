@@ -1,9 +1,9 @@
 //! A datagram becomes a notification, an answer, or a refusal with its reason.
 //!
-//! Format: versions 1 and 2c with a community, version 3 with the steps of RFC 3414, section 3.2. Of a trap the sender's
-//! engine is authoritative, of an inform ours.
-//! Invariants: a message of version 3 is taken at exactly the level that its user has: one that is not signed, in the name
-//! of a user with a password, is refused. A report is sent to what asks for one alone.
+//! Format: versions 1 and 2c with a community, version 3 with the steps of RFC 3414, section 3.2. Of a trap the
+//! sender's engine is authoritative, of an inform ours.
+//! Invariants: a message of version 3 is taken at exactly the level that its user has: one that is not signed, in the
+//! name of a user with a password, is refused. A report is sent to what asks for one alone.
 //! Threads: any.
 //! Limits: those of `engine` and `record`; a message is at most a datagram, and its parts do not nest.
 
@@ -139,7 +139,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// For those whom `access` admits. `engine_id` is ours where `access` says none, and `started_s` is in seconds since 1970.
+    /// For those whom `access` admits. `engine_id` is ours where `access` says none, and `started_s` is in seconds
+    /// since 1970.
     ///
     /// # Errors
     /// The system has no random numbers.

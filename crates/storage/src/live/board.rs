@@ -1,8 +1,9 @@
 //! The last minute of what is watched: for each watch and second the sum of the closed cells of its series.
 //!
-//! Invariants: a column that is given is the sum of every sample that counts of the watch's series in that second; where that is
-//! not certain nothing is given, and the store is asked ([`Answer::Ask`]).
-//! Threads: the shards' followers, the workers of the cells and the readers, under one lock that nobody holds for longer than a merge.
+//! Invariants: a column that is given is the sum of every sample that counts of the watch's series in that second;
+//! where that is not certain nothing is given, and the store is asked ([`Answer::Ask`]).
+//! Threads: the shards' followers, the workers of the cells and the readers, under one lock that nobody holds for
+//! longer than a merge.
 //! Limits: [`SECONDS`] columns of each watch, [`COLUMN_BINS_MAX`] bins of each; the series of all watches together, see
 //! [`super::Options`].
 
@@ -16,8 +17,8 @@ use tokio::sync::watch;
 use super::Counts;
 use super::heard::{SecondState, StreamSeries};
 
-/// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is retried. A stream that was slow, or was cut
-/// off, is caught up with to the same extent.
+/// Two minutes: a sender that flushes once a minute is a minute late, and twice that when a flush is retried. A stream
+/// that was slow, or was cut off, is caught up with to the same extent.
 pub const SECONDS: i64 = 120;
 
 /// 50,000 bins of a column, 12 bytes each: log-linear-10 has 46,082 in all, so only finer schemes have more. There are
@@ -225,7 +226,8 @@ impl Board {
         self.closed.send_if_modified(|known| std::mem::replace(known, closed.max(*known)) < closed);
     }
 
-    /// The first and last closed second that changed after the reader's `seen`-th change, and the number of the last change.
+    /// The first and last closed second that changed after the reader's `seen`-th change, and the number of the last
+    /// change.
     pub(crate) fn changes(&self, watch: u64, seen: u64) -> (Option<(i64, i64)>, u64) {
         let state = self.state();
         let Some(watched) = state.watches.get(&watch) else { return (None, seen) };
@@ -299,8 +301,8 @@ impl WatchState {
 
     fn add(&mut self, second: i64, part: Histogram) {
         use std::collections::btree_map::Entry;
-        // Which of several unmergeable histograms are shown is decided by the store, and what is too large is refused by
-        // it: so a second is shown or refused whichever of the two is asked.
+        // Which of several unmergeable histograms are shown is decided by the store, and what is too large is refused
+        // by it: so a second is shown or refused whichever of the two is asked.
         match self.columns.entry(second) {
             Entry::Vacant(place) => {
                 let fits = bins_of(&part) <= COLUMN_BINS_MAX;
@@ -374,8 +376,8 @@ mod tests {
         assert_eq!(board.answer(1, 101), Answer::Ask(None), "a minute ago");
     }
 
-    /// A fragment came, or was lost, for a second that was a minute ago by the clock but not yet by the workers: it was left out, and the
-    /// column was still given as certain.
+    /// A fragment came, or was lost, for a second that was a minute ago by the clock but not yet by the workers: it was
+    /// left out, and the column was still given as certain.
     #[test]
     fn a_column_is_forgotten_when_it_is_not_given_any_more() {
         let board = board(10);

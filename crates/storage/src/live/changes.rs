@@ -1,7 +1,8 @@
 //! From what time on something changed that a continuous query reads: the oldest sample that came since it looked last.
 //!
-//! Invariants: a sample of a watched series is reported after queries see it, so that a query made after looking reads everything that was
-//! not reported before. Threads: the shards' followers and the readers share one number a watch, without a lock on the way of samples.
+//! Invariants: a sample of a watched series is reported after queries see it, so that a query made after looking reads
+//! everything that was not reported before. Threads: the shards' followers and the readers share one number a watch,
+//! without a lock on the way of samples.
 //! Limits: `series_max` places of series in all; a watch beyond it says that anything may have changed.
 
 use std::collections::HashMap;
@@ -69,8 +70,8 @@ impl Changes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches the series of one of `selectors`, those of texts only if the query `reads_texts`; None when the store has ended. Waits
-    /// for the store's shards.
+    /// Watches the series of one of `selectors`, those of texts only if the query `reads_texts`; None when the store
+    /// has ended. Waits for the store's shards.
     pub fn watch(
         self: &Arc<Self>,
         tenant: &Tenant,
@@ -123,7 +124,8 @@ impl Changes {
 impl Changing {
     /// The time of the oldest sample that arrived since the last call; [`WallMs::MIN`] when that is not known.
     pub fn take(&self) -> Option<WallMs> {
-        // ORDERING: Acquire; pairs with the Release of `Tap::sample`: the query that is made next reads the sample, which was applied before.
+        // ORDERING: Acquire; pairs with the Release of `Tap::sample`: the query that is made next reads the sample,
+        // which was applied before.
         let oldest_ms = self.oldest_ms.swap(NOTHING, Ordering::Acquire);
         if oldest_ms == ANYTHING {
             // ORDERING: Relaxed; it stays so.

@@ -1,7 +1,8 @@
 //! How far each series of a stream has been heard: what may still come, and what is known.
 //!
-//! Invariants: a second without samples is known to be empty only when every series that still sends was heard of after it, and no series' cells are
-//! wider than a second; before that nothing is claimed of it. Limits: those of the series that are followed.
+//! Invariants: a second without samples is known to be empty only when every series that still sends was heard of after
+//! it, and no series' cells are wider than a second; before that nothing is claimed of it. Limits: those of the series
+//! that are followed.
 
 use std::collections::HashMap;
 use std::hash::Hash;

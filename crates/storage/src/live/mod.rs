@@ -1,13 +1,15 @@
-//! Live cells of what somebody watches: the store's shards feed the quantizer of `ogive_stream`, and streams read seconds as they close.
+//! Live cells of what somebody watches: the store's shards feed the quantizer of `ogive_stream`, and streams read
+//! seconds as they close.
 //!
 //! ```text
 //! shard of the store --Tap, ring--> worker (cells) --Teller--> Board --> /v1/live
 //! ```
 //!
-//! Invariants: what a watch is given is what the store would answer: it is fed with what the store has made durable and did not
-//! know before, and where a cell is not certain the store is asked. Nothing of this is state that a restart could lose.
-//! Threads: while somebody watches, `--stream-shards` workers and one that reports the seconds; nobody else ever waits for them. While nobody
-//! does there are none, and ingest pays nothing (docs/decisions/live.md has the figures).
+//! Invariants: what a watch is given is what the store would answer: it is fed with what the store has made durable and
+//! did not know before, and where a cell is not certain the store is asked. Nothing of this is state that a restart
+//! could lose.
+//! Threads: while somebody watches, `--stream-shards` workers and one that reports the seconds; nobody else ever waits
+//! for them. While nobody does there are none, and ingest pays nothing (docs/decisions/live.md has the figures).
 //! Limits: [`Options`]. Failure: a full ring skips and counts, and the cells that it concerns are read from the store.
 
 mod board;
@@ -36,8 +38,8 @@ pub use heard::{SecondState, StreamSeries};
 pub use recent::{Recent, RecentLease, RecentReader};
 use tap::{BoardWriter, Tap};
 
-/// 8,192 slots of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them 12 MiB. A shard fills them in a few
-/// milliseconds at most, and a sleeping worker wakes within one.
+/// 8,192 slots of 48 bytes: 384 KiB for each pair of a shard and a worker, and with a part of 1.5 KiB in each of them
+/// 12 MiB. A shard fills them in a few milliseconds at most, and a sleeping worker wakes within one.
 const RING_PLACES: usize = 8_192;
 
 /// How live cells are kept.
@@ -61,8 +63,8 @@ pub struct Options {
     pub stream_wait: Wait,
 }
 
-/// 50,000 series: a slot of up to 171 bytes, the state of watches (some 130), and the open histograms of two seconds of 40 bins (some 700 each)
-/// are 2 KiB, 100 MiB together.
+/// 50,000 series: a slot of up to 171 bytes, the state of watches (some 130), and the open histograms of two seconds of
+/// 40 bins (some 700 each) are 2 KiB, 100 MiB together.
 const SERIES_MAX: u32 = 50_000;
 
 /// 250 ms: own cells arrive within some 20 ms of their end; a sender on the same network within a few more.
@@ -137,8 +139,8 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches the series that `matchers` accept, identified by `query`; None when disabled or when the store has ended. Waits for the store's
-    /// shards.
+    /// Watches the series that `matchers` accept, identified by `query`; None when disabled or when the store has
+    /// ended. Waits for the store's shards.
     pub fn watch(self: &Arc<Self>, tenant: &Tenant, query: &str, matchers: &[Matcher]) -> Option<Reading> {
         let store = self.store.upgrade().filter(|_| self.options.live_series > 0)?;
         let key = (tenant.clone(), query.to_owned());
@@ -278,7 +280,8 @@ impl Reading {
 }
 
 impl Reading {
-    /// The first and last closed second that changed since the reader's `seen`-th change, and the number of the last one.
+    /// The first and last closed second that changed since the reader's `seen`-th change, and the number of the last
+    /// one.
     pub fn changes(&self, seen: u64) -> (Option<(i64, i64)>, u64) {
         self.board.changes(self.id, seen)
     }

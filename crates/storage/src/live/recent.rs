@@ -1,11 +1,12 @@
-//! What continuous queries read, kept between two seconds: each second the samples that came are added and those that left dropped,
-//! instead of the whole window being read again. All streams of one selector share one window.
+//! What continuous queries read, kept between two seconds: each second the samples that came are added and those that
+//! left dropped, instead of the whole window being read again. All streams of one selector share one window.
 //!
-//! Invariants: a window answers what the store would: every sample that came behind its newest was reported to it ([`Changing`]), and
-//! reads again from the oldest of them on. What it cannot answer the same way the store is asked: older times, longer ranges, rollups,
-//! texts, and series beyond those that are watched.
-//! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MAX`], [`AGO_MAX`] and
-//! [`BYTES_MAX`]; windows nobody read for [`IDLE`] go with the next one that is made, all with the last [`RecentLease`].
+//! Invariants: a window answers what the store would: every sample that came behind its newest was reported to it
+//! ([`Changing`]), and reads again from the oldest of them on. What it cannot answer the same way the store is asked:
+//! older times, longer ranges, rollups, texts, and series beyond those that are watched.
+//! Threads: one lock a window; who needs the same samples waits for whoever reads them. Limits: [`SPAN_MAX`],
+//! [`AGO_MAX`] and [`BYTES_MAX`]; windows nobody read for [`IDLE`] go with the next one that is made, all with the last
+//! [`RecentLease`].
 //! Failure: an error of the store is the caller's, and the window begins anew.
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,7 +27,8 @@ use super::window::Window;
 const SPAN_MAX: Ms = Ms::from_secs(20 * 60);
 /// Two minutes: a range that ended longer ago does not belong to a second that just closed.
 const AGO_MAX: Ms = Ms::from_secs(120);
-/// 256 MiB for all windows: 2,500 histogram series of 100 bins over a minute with the data kept beside them, or a million numbers ten times over.
+/// 256 MiB for all windows: 2,500 histogram series of 100 bins over a minute with the data kept beside them, or a
+/// million numbers ten times over.
 const BYTES_MAX: usize = 256 << 20;
 /// A little more than a minute: corrections of sent seconds begin that much earlier.
 const SLACK: Ms = Ms::from_secs(70);

@@ -95,7 +95,8 @@ impl Rig {
     fn pass(&self, second: i64) {
         self.board.pass(EPOCH + second);
         let closed = self.board.closed();
-        // One that finds a full ring is reported again; later and later, as those that wait in a ring leave less room in it.
+        // One that finds a full ring is reported again; later and later, as those that wait in a ring leave less room
+        // in it.
         for times in 0..120_u64 {
             self.store.pass(Audience::Streams, ogive_model::WallNs((EPOCH + second) * 1_000_000_000 + 1));
             for _ in 0..1 << times.min(10) {
@@ -286,8 +287,8 @@ fn any_acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Points and fragments in any order, sent again and again, with flushes and seconds that pass in between, through any number of
-    /// threads and rings of any size: a column that the cells give is what the store gives.
+    /// Points and fragments in any order, sent again and again, with flushes and seconds that pass in between, through
+    /// any number of threads and rings of any size: a column that the cells give is what the store gives.
     #[test]
     fn cells_say_what_the_store_says(
         before in any_acts(), after in any_acts(), shards in 1..3_usize, workers in 1..3_usize, places in prop_oneof![Just(2_usize), Just(512)],

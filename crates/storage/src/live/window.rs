@@ -1,6 +1,7 @@
 //! The samples of a selector's series in a window of time that moves on.
 //!
-//! Invariants: series ascend by labels and kind, as the store gives them; a slice is what the store gives for its range.
+//! Invariants: series ascend by labels and kind, as the store gives them; a slice is what the store gives for its
+//! range.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,7 +72,8 @@ impl Window {
         self.bytes = self.series.iter().map(|one| bytes_of(one)).sum();
     }
 
-    /// Adds the store's data from the window's end to `end`; false when it contains a series that the window does not have.
+    /// Adds the store's data from the window's end to `end`; false when it contains a series that the window does not
+    /// have.
     pub(super) fn append(&mut self, newer: Vec<SeriesData>, end: WallMs) -> bool {
         let mut at = 0;
         for mut one in newer {
@@ -310,7 +312,8 @@ mod tests {
     }
 
     proptest! {
-        /// Samples come late and early, series begin and end, and the window moves on: each slice is what the store has.
+        /// Samples come late and early, series begin and end, and the window moves on: each slice is what the store
+        /// has.
         #[test]
         fn a_window_that_moves_on_is_what_the_store_has(
             steps in proptest::collection::vec(

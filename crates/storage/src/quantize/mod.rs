@@ -4,9 +4,10 @@
 //! listener --submit--> store --acknowledged--> Marks (dirty windows) --> thread: read the window, align, write what differs
 //! ```
 //!
-//! Invariants: a cell is a function of the samples that the store holds in its window ([`ogive_stream::align`]), so that jitter, order, late
-//! samples, batches sent again and restarts do not change it. A sample is acknowledged as ever, when the store has it; its window is
-//! marked in the same moment, and written once its lateness is over. What comes later marks its window again, and the difference is written.
+//! Invariants: a cell is a function of the samples that the store holds in its window ([`ogive_stream::align`]), so
+//! that jitter, order, late samples, batches sent again and restarts do not change it. A sample is acknowledged as
+//! ever, when the store has it; its window is marked in the same moment, and written once its lateness is over. What
+//! comes later marks its window again, and the difference is written.
 //! Threads: one, `work`; those that submit hold a rule's lock for microseconds.
 //! Limits: [`RULES_MAX`] rules, `KNOWN_MAX` series by identity, those of `ranges::Ranges`.
 //! Failure: a window that cannot be read or written stays marked and is tried again with the next one; it is counted.
@@ -31,8 +32,8 @@ pub use work::Quantizer;
 /// 64 rules: each is a bit in the state of a series.
 pub const RULES_MAX: usize = 64;
 
-/// 262,144 series that senders name only by identity, 24 bytes each: 12 MiB including the table's spare room. For further ones, every rule is
-/// assumed to match: windows are processed unnecessarily, but none is missed.
+/// 262,144 series that senders name only by identity, 24 bytes each: 12 MiB including the table's spare room. For
+/// further ones, every rule is assumed to match: windows are processed unnecessarily, but none is missed.
 const KNOWN_MAX: usize = 1 << 18;
 
 /// The watermark of each rule, from which a start knows where to continue.
@@ -219,7 +220,8 @@ impl Notes {
     /// The store has the batch, and every reader sees it.
     pub fn acknowledged(self, verdict: &Verdict) {
         let is_duplicate = verdict.duplicate > 0 && verdict.duplicate == self.samples;
-        // Which samples were rejected is known by position; here only their number matters, so that none is unaccounted for.
+        // Which samples were rejected is known by position; here only their number matters, so that none is unaccounted
+        // for.
         let rejected = verdict.rejected.len() as u64;
         for Note { rule, windows, ends } in self.notes {
             let marked = &self.marks.rules[rule];

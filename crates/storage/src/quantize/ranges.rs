@@ -1,6 +1,7 @@
 //! Stretches of time that overlap or touch nowhere.
 //!
-//! Limits: [`RANGES_MAX`]; beyond it the two that are nearest become one, with what is between them: more is read again, nothing is lost.
+//! Limits: [`RANGES_MAX`]; beyond it the two that are nearest become one, with what is between them: more is read
+//! again, nothing is lost.
 
 use std::collections::BTreeMap;
 

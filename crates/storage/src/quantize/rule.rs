@@ -7,7 +7,8 @@ use ogive_stream::align::Function;
 
 use ogive_text::duration::seconds_or_units_ms;
 
-/// The label that cells made here have in addition to those of their series: the width, such as `1s`. Series with it are never quantized again.
+/// The label that cells made here have in addition to those of their series: the width, such as `1s`. Series with it
+/// are never quantized again.
 pub(crate) const CELL_LABEL: &str = "ogive_cell";
 
 /// An hour: windows are aligned to the epoch, and a day consists of whole ones.

@@ -1,10 +1,12 @@
 //! The thread that makes cells of marked windows.
 //!
-//! Invariants: windows of a rule are made in ascending order, each from everything that the store holds of it. A cell that differs from what is
-//! stored becomes the new one: sums, counts, increases and distributions by the part that is missing; what cannot be corrected by adding (a
-//! value that becomes smaller) is deleted with the cells around it and written anew, once in [`REWRITE`] at most.
+//! Invariants: windows of a rule are made in ascending order, each from everything that the store holds of it. A cell
+//! that differs from what is stored becomes the new one: sums, counts, increases and distributions by the part that is
+//! missing; what cannot be corrected by adding (a value that becomes smaller) is deleted with the cells around it and
+//! written anew, once in [`REWRITE`] at most.
 //! Limits: [`SLICE_WINDOWS`] windows are read at once, [`SLICES`] times a turn.
-//! Failure: what cannot be read or written stays marked, is counted, and is said on standard error once until it works again.
+//! Failure: what cannot be read or written stays marked, is counted, and is said on standard error once until it works
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -219,7 +219,8 @@ fn expected(column: &FloatColumn, function: align::Function, temporality: Tempor
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Samples in any order, early and late, with turns and restarts in between: in the end the cells are those of the samples.
+    /// Samples in any order, early and late, with turns and restarts in between: in the end the cells are those of the
+    /// samples.
     #[test]
     fn cells_are_those_of_the_samples_whatever_came_when(acts in any_acts()) {
         let mut rig = Rig::new(&["{host=\"a\"}=lateness=1s,number=last+min+count", "things_total"]);

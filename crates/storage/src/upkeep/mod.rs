@@ -1,4 +1,5 @@
-//! What keeps the stored bytes whole while the server runs: the mirror of its directories, filling a new one, scrubbing.
+//! What keeps the stored bytes whole while the server runs: the mirror of its directories, filling a new one,
+//! scrubbing.
 //!
 //! Threads: each work of long duration has a thread of its own, which waits between its reads so that it goes no faster
 //! than its rate, and ends when the server does. Failure: work that fails says why in its state and can be begun again.
@@ -89,7 +90,8 @@ impl Upkeep {
         self.filling.start("fill", move |work| own.fill(Some(&old).filter(|old| **old != new), &new, rate, work))
     }
 
-    /// Fills `new`, at no more than `rate` bytes a second; from then on it holds everything as the others do. Returns when it has begun.
+    /// Fills `new`, at no more than `rate` bytes a second; from then on it holds everything as the others do. Returns
+    /// when it has begun.
     pub fn add(&self, new: &Path, rate: u64) -> anyhow::Result<()> {
         let new = absolute(new)?;
         if self.mirror.members().iter().any(|member| member.path == new) {

@@ -1,7 +1,7 @@
 //! Scrubbing: now and then by itself, and when somebody asks.
 //!
-//! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the rate of `--scrub-rate`, or of who asks, whichever
-//! is greater while one goes on.
+//! Threads: one looks at the directories now and then and begins the scrub that is due, another scrubs. Limits: the
+//! rate of `--scrub-rate`, or of who asks, whichever is greater while one goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -92,8 +92,8 @@ impl Budget {
         Ok(())
     }
 
-    /// Adds a sentence, if who asked wants to hear any. Two stores with the same data say the same, so it names nothing that follows
-    /// from the order in which that came.
+    /// Adds a sentence, if who asked wants to hear any. Two stores with the same data say the same, so it names nothing
+    /// that follows from the order in which that came.
     fn tell(&mut self, sentence: String) {
         let Some(gaps) = &mut self.gaps else { return };
         gaps.insert(sentence);

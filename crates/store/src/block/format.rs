@@ -11,9 +11,9 @@ use crate::{Error, bytes};
 
 pub(crate) const MAGIC: [u8; 8] = *b"OGIVEBLK";
 pub(crate) const MAGIC_END: [u8; 8] = *b"OGIVEEND";
-/// Version 9 leaves out zeros of rare bins, 8 added pages of counts, 7 checksums of filters, 6 the filters, 5 what rollups
-/// (4) do not have: the dictionary. From 4 on everything except the chunks is stored twice; 2 and 3 are as 4 and 5
-/// without that, and 1 precedes dictionaries. All are read.
+/// Version 9 leaves out zeros of rare bins, 8 added pages of counts, 7 checksums of filters, 6 the filters, 5 what
+/// rollups (4) do not have: the dictionary. From 4 on everything except the chunks is stored twice; 2 and 3 are as 4
+/// and 5 without that, and 1 precedes dictionaries. All are read.
 pub(crate) const VERSION: u32 = 9;
 const VERSION_TWINNED: u32 = 4;
 /// Magic, version, checksum of both.
@@ -102,8 +102,8 @@ pub(crate) fn end_twin(file_bytes: u64) -> Option<u64> {
     header_twin(file_bytes).map(|at| at + HEADER_BYTES)
 }
 
-/// How far behind a byte of what is there twice its twin is: they end where the header's twin begins, and what they are of
-/// ends at `sections_end`. `footer` is where the footer begins.
+/// How far behind a byte of what is there twice its twin is: they end where the header's twin begins, and what they are
+/// of ends at `sections_end`. `footer` is where the footer begins.
 pub(crate) fn twin_distance(sections_end: u64, footer: u64) -> Option<u64> {
     header_twin(footer + END_BYTES)?.checked_sub(sections_end)
 }
@@ -176,8 +176,8 @@ fn parse_trailer(trailer: &[u8], file_bytes: u64) -> Result<Section, Broken> {
     Ok(Section { offset, length, checksum })
 }
 
-/// The footer's place, from `end`, the last [`END_BYTES`] of a file of `file_bytes`: footer and trailer. The trailer's fields
-/// are believed only when the footer fits them: nothing else says that they are right.
+/// The footer's place, from `end`, the last [`END_BYTES`] of a file of `file_bytes`: footer and trailer. The trailer's
+/// fields are believed only when the footer fits them: nothing else says that they are right.
 pub(crate) fn parse_end(end: &[u8], file_bytes: u64) -> Result<Section, Broken> {
     let (footer, trailer) = end.split_at(end.len() - TRAILER_BYTES as usize);
     let section = parse_trailer(trailer, file_bytes)?;

@@ -64,7 +64,8 @@ impl Index {
         let pages = parse_pages(&bytes.pages, series as usize, place)?;
         let no_map = |error: fst::Error| Broken { offset: 0, problem: error.to_string() };
         let labels = fst::Map::new(bytes.labels).map_err(no_map)?;
-        // A map panics at bytes that no builder wrote: its own checksum finds them. That of the section shows what the disk did to them.
+        // A map panics at bytes that no builder wrote: its own checksum finds them. That of the section shows what the
+        // disk did to them.
         labels.as_fst().verify().map_err(no_map)?;
         let postings = Postings::parse(bytes.postings)?;
         if labels.len() != postings.len() {
@@ -194,8 +195,8 @@ impl Index {
         Ok(())
     }
 
-    /// Calls `each` with the values of label `name` that a series of `among` carries, ascending, for as long as it wants more. None is
-    /// every series.
+    /// Calls `each` with the values of label `name` that a series of `among` carries, ascending, for as long as it
+    /// wants more. None is every series.
     pub(crate) fn each_value_among(
         &self,
         name: &str,

@@ -45,7 +45,8 @@ fn with_chunks(disk: &SimulatedDisk, count: usize) -> Writer {
     writer
 }
 
-/// The reader's limit was not the writer's: a series of more chunks was written, and then no start could read its block.
+/// The reader's limit was not the writer's: a series of more chunks was written, and then no start could read its
+/// block.
 #[test]
 fn as_many_chunks_as_may_be_are_read_again_and_one_more_is_refused() {
     let disk = SimulatedDisk::new(0);

@@ -75,8 +75,8 @@ pub struct BlockMeta {
     pub arrived: u64,
     /// Deletions up to this generation are carried out in it, or are not meant for it.
     pub cleaned: u64,
-    /// Of a rollup: it holds everything finer of its window that arrived up to this generation. Of raw samples: the classes
-    /// that retention has dropped from it.
+    /// Of a rollup: it holds everything finer of its window that arrived up to this generation. Of raw samples: the
+    /// classes that retention has dropped from it.
     pub rolled: u64,
 }
 

@@ -38,7 +38,8 @@ pub struct Block {
     file: Box<dyn DiskFile>,
     version: u32,
     sections: [Section; SectionId::ALL.len()],
-    /// How far behind it the twin of each byte is, from the series pages on to the end of the sections, and of the dictionary.
+    /// How far behind it the twin of each byte is, from the series pages on to the end of the sections, and of the
+    /// dictionary.
     twin_distance: Option<u64>,
     summary: Summary,
     index: Mutex<Option<Arc<Index>>>,
@@ -107,8 +108,8 @@ impl Block {
         last.offset + last.length
     }
 
-    /// Finds the footer from the file's end, where copies of a wrong length have something else; gives its bytes and the
-    /// trailer's.
+    /// Finds the footer from the file's end, where copies of a wrong length have something else; gives its bytes and
+    /// the trailer's.
     fn find_footer(&self, version: u32) -> Result<(Section, Vec<u8>), Error> {
         let mut first = None;
         for bytes in self.lengths() {
@@ -298,8 +299,8 @@ impl Block {
         }
     }
 
-    /// Calls `each` with the number of every series, its labels by number, how many of the first of them are those of the
-    /// series before, in its page, and what it is: for who wants nothing of the chunks.
+    /// Calls `each` with the number of every series, its labels by number, how many of the first of them are those of
+    /// the series before, in its page, and what it is: for who wants nothing of the chunks.
     pub(super) fn each_described(
         &self,
         index: &Index,
@@ -354,8 +355,8 @@ impl Block {
         added.map_err(|broken| self.corrupt_section(SectionId::Labels, broken))
     }
 
-    /// The names of metrics that have histograms, ascending. The first who asks waits for a look at the kind of every series, some
-    /// 200 ms of a million; then they are known for as long as the index is.
+    /// The names of metrics that have histograms, ascending. The first who asks waits for a look at the kind of every
+    /// series, some 200 ms of a million; then they are known for as long as the index is.
     ///
     /// # Errors
     /// [`Error::Corrupt`] or the disk's.
@@ -565,7 +566,8 @@ impl Block {
         }
     }
 
-    /// Whether the filter of a chunk of texts says that it has nothing that is looked for. Only its first bytes are read.
+    /// Whether the filter of a chunk of texts says that it has nothing that is looked for. Only its first bytes are
+    /// read.
     fn is_ruled_out(&self, chunk: &ChunkEntry, budget: &Budget) -> bool {
         let Some(words) = budget.words() else { return false };
         let mut length = BEGINNING_BYTES;

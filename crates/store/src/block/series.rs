@@ -143,7 +143,8 @@ pub(crate) fn each_chunk(bytes: &[u8], count: usize, mut each: impl FnMut(ChunkE
     (0..count).try_for_each(|_| get_entry(&mut cursor, &mut labels, &mut place, &mut each).map(drop))
 }
 
-/// Calls `each` with each of `count` series of a page that has a chunk which touches `range`, by its place: to count them.
+/// Calls `each` with each of `count` series of a page that has a chunk which touches `range`, by its place: to count
+/// them.
 pub(crate) fn touching_of_page(
     bytes: &[u8],
     count: usize,

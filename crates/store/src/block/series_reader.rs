@@ -91,7 +91,8 @@ impl Block {
         self.check_count(&index, &matching, selection.range, wanted, opening)
     }
 
-    /// As [`Block::check_matching`]: counts by kind, without their labels, which is a small part of what finding them costs.
+    /// As [`Block::check_matching`]: counts by kind, without their labels, which is a small part of what finding them
+    /// costs.
     fn check_count(
         &self,
         index: &Index,
@@ -126,8 +127,9 @@ impl Block {
         Ok(())
     }
 
-    /// Calls `each` with every series that matches, is `wanted` and may have samples in the range, ascending by (labels, kind); its
-    /// entry has the chunks that touch the range. An error of `each` ends it. More of them than `opening` allows are none.
+    /// Calls `each` with every series that matches, is `wanted` and may have samples in the range, ascending by
+    /// (labels, kind); its entry has the chunks that touch the range. An error of `each` ends it. More of them than
+    /// `opening` allows are none.
     pub(crate) fn each_matching(
         &self,
         selection: &Selection,

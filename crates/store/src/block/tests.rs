@@ -142,8 +142,8 @@ fn right_or_corrupt(disk: &SimulatedDisk, path: &Path, right: &[Result<Vec<Strin
     failed
 }
 
-/// The bytes of the parts of a file that are there twice: from the series pages, or the dictionary before them, to the end of
-/// the sections; and how far behind it the twin of each is.
+/// The bytes of the parts of a file that are there twice: from the series pages, or the dictionary before them, to the
+/// end of the sections; and how far behind it the twin of each is.
 fn twinned(bytes: &[u8]) -> (std::ops::Range<usize>, usize) {
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let footer = bytes.len() - 168;
@@ -198,8 +198,8 @@ fn a_flipped_bit_gives_the_right_answer_or_an_error_and_is_always_found() {
     assert!(!right_or_corrupt(&disk, &path, &right, "none"));
 }
 
-/// One series page was bad in both directories, and thirty series were hidden. Now what hides much is in the file twice, so
-/// far apart that a lost sector, or a page of memory, takes one of them.
+/// One series page was bad in both directories, and thirty series were hidden. Now what hides much is in the file
+/// twice, so far apart that a lost sector, or a page of memory, takes one of them.
 #[test]
 fn a_lost_sector_of_the_index_costs_nothing() {
     let disk = SimulatedDisk::new(0);
@@ -437,7 +437,8 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&example()));
 }
 
-/// Cells of 100 seconds: more than a page, the last one not full; with a bin that is always there, some that are rare, and sums.
+/// Cells of 100 seconds: more than a page, the last one not full; with a bin that is always there, some that are rare,
+/// and sums.
 fn paged_source() -> Vec<SeriesData> {
     use crate::testing::empty;
     use ogive_hist::Histogram;
@@ -488,8 +489,8 @@ fn pages_of_before_zeros_were_left_out_are_read() {
     assert_eq!(bits(&select(&block, &everything()).unwrap()), bits(&paged_source()));
 }
 
-/// Of before there were filters, before these had checksums, before the counts of histograms had pages, and before pages
-/// left out zeros.
+/// Of before there were filters, before these had checksums, before the counts of histograms had pages, and before
+/// pages left out zeros.
 #[test]
 fn blocks_of_versions_5_to_8_are_read() {
     for id in [5, 6, 7, 8] {
@@ -506,7 +507,8 @@ fn blocks_of_versions_5_to_8_are_read() {
     }
 }
 
-/// Version 1 is what stores of before there were dictionaries are made of; 2, a rollup, and 3 are of before there were twins.
+/// Version 1 is what stores of before there were dictionaries are made of; 2, a rollup, and 3 are of before there were
+/// twins.
 #[test]
 fn blocks_of_earlier_versions_are_read() {
     for (id, source) in [(1, example()), (2, example()), (3, small_source())] {

@@ -1,7 +1,8 @@
 //! Writing a block: series come one after another, their chunks are written to the disk immediately.
 //!
-//! Invariants: each sample that comes is in one chunk, encoded here or copied; the sections, and in them the chunks, lie end to end, and what
-//! is there twice lies behind them; a series carries each label, and each label has one list of ascending series.
+//! Invariants: each sample that comes is in one chunk, encoded here or copied; the sections, and in them the chunks,
+//! lie end to end, and what is there twice lies behind them; a series carries each label, and each label has one list
+//! of ascending series.
 //! Limits: until the end, memory holds one piece of a series with its samples and the previous chunk, [`BUFFER_BYTES`]
 //! of chunks, texts waiting for a dictionary ([`WAITING_BYTES_MAX`] and a piece), and the index: about 100 bytes a
 //! series plus its distinct labels.
@@ -25,8 +26,8 @@ use crate::{Error, merge};
 
 /// 1 MiB goes to the disk in one write: few calls, little memory.
 const BUFFER_BYTES: usize = 1 << 20;
-/// 8 MiB wait until a dictionary is made, or is not: eight times what it is made of, so that 64 KiB of each of a hundred
-/// series are enough.
+/// 8 MiB wait until a dictionary is made, or is not: eight times what it is made of, so that 64 KiB of each of a
+/// hundred series are enough.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 const _: () = assert!(WAITING_BYTES_MAX >= dictionary::SAMPLE_BYTES);
 
@@ -49,7 +50,8 @@ pub fn write(
     write_as(disk, directory, id, 0, Effort::Quick, series)
 }
 
-/// As [`write()`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with `effort`.
+/// As [`write()`], a rollup to cells of `resolution_ms`, or samples as they came when that is 0; texts are packed with
+/// `effort`.
 ///
 /// # Errors
 /// As [`write()`].

@@ -183,8 +183,8 @@ fn put_starts(out: &mut Vec<u8>, times: &[i64], starts: &[i64], rows: Range<usiz
     integers::put(out, known.unwrap_or_default());
 }
 
-/// What the first bytes of a chunk of texts say of `words`. Nothing of them has been compared with the chunk's checksum: the filter has its own, and
-/// where it is not found the whole is read.
+/// What the first bytes of a chunk of texts say of `words`. Nothing of them has been compared with the chunk's
+/// checksum: the filter has its own, and where it is not found the whole is read.
 pub(crate) fn beginning(bytes: &[u8], words: &Words) -> texts::Beginning {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.count(SAMPLES_MAX, "samples");
@@ -254,7 +254,8 @@ impl<'a> Chunk<'a> {
         Ok(weight)
     }
 
-    /// As [`Chunk::histograms`], with the bins as another stretch of `columns`; false when these histograms do not have them as such.
+    /// As [`Chunk::histograms`], with the bins as another stretch of `columns`; false when these histograms do not have
+    /// them as such.
     pub(crate) fn columns(mut self, rows: Range<usize>, columns: &mut SeriesColumns) -> Result<bool, Broken> {
         let starts = self.starts()?;
         let Some(found) = histograms::get_columns(&mut self.cursor, self.times.len(), rows.clone())? else {

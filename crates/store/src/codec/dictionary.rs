@@ -11,8 +11,8 @@ use zstd::zstd_safe::CParameter;
 
 use crate::bytes::Broken;
 
-/// 64 KiB: of 16, 32, 64 and 110 KiB what left least together with the dictionary itself, for 1,000 series of 5, 20 and 100
-/// log lines each.
+/// 64 KiB: of 16, 32, 64 and 110 KiB what left least together with the dictionary itself, for 1,000 series of 5, 20 and
+/// 100 log lines each.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 64 << 10;
 /// 1 MiB of texts to learn from: trained in some 0.2 s, and more of them changed the size by less than 1 %.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
@@ -28,11 +28,11 @@ const DICTIONARY_LEVEL: i32 = 19;
 /// How hard texts are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// As they come. zstd's level 9: log lines take a fifth less than at the library's own default of 3, so that a chunk
-    /// with its times and lengths stays below the plain file at that level; it is read as fast.
+    /// As they come. zstd's level 9: log lines take a fifth less than at the library's own default of 3, so that a
+    /// chunk with its times and lengths stays below the plain file at that level; it is read as fast.
     Quick,
-    /// Once they are old: level 17, which takes a tenth less than level 9 and is read as fast; some 5 MB/s of one core, once for
-    /// each text. Level 19 takes another hundredth and half as long again.
+    /// Once they are old: level 17, which takes a tenth less than level 9 and is read as fast; some 5 MB/s of one core,
+    /// once for each text. Level 19 takes another hundredth and half as long again.
     Hard,
 }
 
@@ -96,8 +96,8 @@ impl Packer {
     }
 }
 
-/// A dictionary for `texts`, the first chunks of a block: as it is stored, beside a packer that uses it. `None` when they are
-/// not smaller with it, the dictionary itself counted.
+/// A dictionary for `texts`, the first chunks of a block: as it is stored, beside a packer that uses it. `None` when
+/// they are not smaller with it, the dictionary itself counted.
 pub(crate) fn train(texts: &[Vec<u8>], effort: Effort) -> Option<(Vec<u8>, Packer)> {
     let (mut samples, mut lengths) = (Vec::new(), Vec::new());
     for text in texts {

@@ -126,8 +126,8 @@ impl Decimal {
     }
 }
 
-/// The nearest integer; as is when it is too large to have a fraction. Without SSE 4.1 `round_ties_even` is a call into the C
-/// library, which costs as much as all the rest.
+/// The nearest integer; as is when it is too large to have a fraction. Without SSE 4.1 `round_ties_even` is a call into
+/// the C library, which costs as much as all the rest.
 fn rounded(value: f64) -> f64 {
     /// 1.5 * 2^52: a sum near it has no bits left for a fraction.
     const NO_FRACTION: f64 = 6_755_399_441_055_744.0;
@@ -210,8 +210,8 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, count: usize, scratch: &mut Scratch)
 
 /// Appends `integers` by `power`.
 ///
-/// Processors of the oldest kind that is built for convert integers one at a time. Those below 2^51 become the low bits of a float near
-/// 2^52 instead, two or four at once, which is exact.
+/// Processors of the oldest kind that is built for convert integers one at a time. Those below 2^51 become the low bits
+/// of a float near 2^52 instead, two or four at once, which is exact.
 pub(super) fn extend_divided(values: &mut Vec<f64>, integers: &[i64], power: f64) {
     const LIFT: i64 = 1 << 51;
     const BASE: f64 = 4_503_599_627_370_496.0;

@@ -104,14 +104,14 @@ impl<T: Copy + Default> Matrix<T> {
 /// 64 rows of 8 bytes are 8 lines of a cache.
 const ROWS_PADDED_MIN: usize = 64;
 
-/// How far columns of `rows` numbers of 8 bytes are from each other: an odd number of lines of a cache, so that the numbers of a row,
-/// which are read together, are not all in the same few of its sets.
+/// How far columns of `rows` numbers of 8 bytes are from each other: an odd number of lines of a cache, so that the
+/// numbers of a row, which are read together, are not all in the same few of its sets.
 fn stride(rows: usize) -> usize {
     if rows < ROWS_PADDED_MIN { rows.max(1) } else { (rows.div_ceil(8) | 1) * 8 }
 }
 
-/// Reads `columns` of `rows` values and keeps the rows of `wanted`, as `of` makes them. `see` is shown each part of a column that is kept, with
-/// the number of its first row among the wanted ones, while it is in the cache.
+/// Reads `columns` of `rows` values and keeps the rows of `wanted`, as `of` makes them. `see` is shown each part of a
+/// column that is kept, with the number of its first row among the wanted ones, while it is in the cache.
 pub(crate) fn get<T: Copy + Default>(
     cursor: &mut Cursor<'_>,
     columns: usize,

@@ -96,7 +96,8 @@ impl Pages {
         }
     }
 
-    /// Reads the next page, of `count` values, and appends them to `values`; after an error the appended ones mean nothing.
+    /// Reads the next page, of `count` values, and appends them to `values`; after an error the appended ones mean
+    /// nothing.
     pub(crate) fn extend(
         &mut self,
         cursor: &mut Cursor<'_>,

@@ -118,7 +118,8 @@ pub(crate) enum Beginning {
     Short(usize),
 }
 
-/// Whether the texts that begin at `cursor`, which ends somewhere, may match `words`, by a filter with a checksum of its own.
+/// Whether the texts that begin at `cursor`, which ends somewhere, may match `words`, by a filter with a checksum of
+/// its own.
 pub(crate) fn beginning(mut cursor: Cursor<'_>, words: &Words) -> Beginning {
     if cursor.byte().ok() != Some(FILTER_CHECKED) {
         return Beginning::MayMatch;

@@ -19,8 +19,8 @@ const WIDTHS: [Unpack; WIDTH_MAX] = {
         40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56)
 };
 
-/// Appends `least` plus each of the first `count` values of `width` bits in `bytes`, except for the last ones that are no
-/// whole group, or all that are too wide; returns how many.
+/// Appends `least` plus each of the first `count` values of `width` bits in `bytes`, except for the last ones that are
+/// no whole group, or all that are too wide; returns how many.
 pub(super) fn groups(bytes: &[u8], width: u32, count: usize, least: i64, values: &mut Vec<i64>) -> usize {
     let Some(unpack) = WIDTHS.get(width as usize) else { return 0 };
     unpack(bytes, count / GROUP, least, values)

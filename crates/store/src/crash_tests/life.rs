@@ -332,8 +332,8 @@ impl Life {
         applied
     }
 
-    /// Everything that is acknowledged is there once, what is in doubt at most once, each batch is whole, what was deleted is
-    /// gone, and nothing else is there. Gives the batches that are there.
+    /// Everything that is acknowledged is there once, what is in doubt at most once, each batch is whole, what was
+    /// deleted is gone, and nothing else is there. Gives the batches that are there.
     fn verify(&mut self, rollups: bool) -> Option<BTreeSet<SentBatch>> {
         let after_ms = self.kept_after_ms();
         let range = TimeRange::from_ms(after_ms, i64::MAX);
@@ -625,7 +625,8 @@ impl Life {
         }
     }
 
-    /// Takes all steps; then, without faults, everything in doubt is sent until it is acknowledged, and all is there once.
+    /// Takes all steps; then, without faults, everything in doubt is sent until it is acknowledged, and all is there
+    /// once.
     pub(super) fn run(mut self, steps: &[Step]) -> Sums {
         let story = std::mem::take(&mut self.story);
         for (at, step) in steps.iter().enumerate() {

@@ -140,7 +140,8 @@ fn script() -> Vec<Step> {
     ]
 }
 
-/// Cuts the power in the middle of each change of the disk that a life makes, one life for each; gives how many there were.
+/// Cuts the power in the middle of each change of the disk that a life makes, one life for each; gives how many there
+/// were.
 fn cut_everywhere(setup: Setup) -> u64 {
     let steps = script();
     for cut in 1.. {

@@ -1,11 +1,12 @@
 //! The samples of one series in the head: sealed parts that readers share, and an open one.
 //!
 //! Invariants: rows ascend over all parts, by time and then in the inserter's order within one time; no sealed part is
-//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that makes
-//! it smaller. A part changed by a late sample is uncompressed until [`Column::pack_late`]: the head, which is notified
-//! of it ([`LateRows`]), bounds how much that is ([`super::late_parts`]). Texts are in [`super::text_runs`].
-//! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones; the first ones of a series are shorter
-//! ([`Pack::FIRST_SAMPLES`]). A series of few samples takes one allocation; spare room in an allocation is counted.
+//! empty; a sealed part that a reader holds is copied before it is changed. A sealed part is compressed where that
+//! makes it smaller. A part changed by a late sample is uncompressed until [`Column::pack_late`]: the head, which is
+//! notified of it ([`LateRows`]), bounds how much that is ([`super::late_parts`]). Texts are in [`super::text_runs`].
+//! Limits: a part has [`Pack::PART_SAMPLES`] samples, twice as many after late ones; the first ones of a series are
+//! shorter ([`Pack::FIRST_SAMPLES`]). A series of few samples takes one allocation; spare room in an allocation is
+//! counted.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -54,10 +55,11 @@ pub(crate) enum Part<V> {
 
 /// What parts are made of.
 pub(crate) trait Pack: Clone {
-    /// 128 samples: copying an open part of floats for a reader costs a microsecond, and 32 parts are one block's chunk.
+    /// 128 samples: copying an open part of floats for a reader costs a microsecond, and 32 parts are one block's
+    /// chunk.
     const PART_SAMPLES: usize = 128;
-    /// The first [`SHORT_PARTS`] parts have so many, the next ones twice as many, up to [`Pack::PART_SAMPLES`]: what is open,
-    /// and not packed, is a small part of all.
+    /// The first [`SHORT_PARTS`] parts have so many, the next ones twice as many, up to [`Pack::PART_SAMPLES`]: what is
+    /// open, and not packed, is a small part of all.
     const FIRST_SAMPLES: usize = Self::PART_SAMPLES;
     /// So many of the newest samples stay open when a part is sealed, for the fragments that are a little late.
     const OPEN_SAMPLES: usize = 0;
@@ -198,7 +200,8 @@ impl<V: Pack> Column<V> {
     }
 
     /// Puts a value in its place. At one time a value that is there and `value` stand in the order of `ties`, or are
-    /// equal without it; one that is equal is instructed to `join` it. Without `ties`, no part is unpacked to be compared.
+    /// equal without it; one that is equal is instructed to `join` it. Without `ties`, no part is unpacked to be
+    /// compared.
     pub(crate) fn insert(
         &mut self,
         time: i64,
@@ -469,7 +472,8 @@ pub(crate) fn insert_row<V: Pack>(
     }
 }
 
-/// Room for one more: two at first, since many series have few samples, then twice as many, up to [`ROOM_BYTES_MAX`] more.
+/// Room for one more: two at first, since many series have few samples, then twice as many, up to [`ROOM_BYTES_MAX`]
+/// more.
 fn make_room<V>(rows: &mut Vec<(i64, V)>) {
     if rows.len() == rows.capacity() {
         let most = (ROOM_BYTES_MAX / size_of::<(i64, V)>()).max(2);

@@ -139,7 +139,8 @@ impl Judged {
         self.places.iter().filter_map(SampleTarget::number)
     }
 
-    /// As [`Judged::numbers`], ascending and each once: a batch may name a series twice, and one series may stand for many.
+    /// As [`Judged::numbers`], ascending and each once: a batch may name a series twice, and one series may stand for
+    /// many.
     pub(crate) fn distinct(&self) -> Vec<u32> {
         ascending(self.numbers())
     }
@@ -428,8 +429,9 @@ impl Core {
         self.mark_within(position, position)
     }
 
-    /// As [`Core::mark`], in the middle of a replay from `read_from` on. The records behind `position` were written when
-    /// nothing ended there: they may name what any record before them defines or binds, and another replay must read those.
+    /// As [`Core::mark`], in the middle of a replay from `read_from` on. The records behind `position` were written
+    /// when nothing ended there: they may name what any record before them defines or binds, and another replay must
+    /// read those.
     pub(crate) fn mark_replayed(&mut self, position: Position, read_from: Position, numbers: &Numbers) -> Mark {
         let mark = self.mark_within(position, read_from);
         // They get samples in the new heads too.

@@ -77,7 +77,8 @@ impl Flusher {
         }
     }
 
-    /// Flushes when it is asked to and at least each `interval`, after a failure each `retry`, until the bell is closed.
+    /// Flushes when it is asked to and at least each `interval`, after a failure each `retry`, until the bell is
+    /// closed.
     pub(crate) fn run(mut self, bell: &Bell<FlushWish>, interval: Duration, retry: Duration) {
         let mut patience = interval;
         while let Some(answers) = bell.wait(patience) {

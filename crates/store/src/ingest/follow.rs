@@ -62,7 +62,8 @@ pub trait Follower: Send {
         let _ = time;
         true
     }
-    /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading it shows.
+    /// A sample was applied. It is certain to count unless it has a start and may be in a block already: then reading
+    /// it shows.
     fn sample(&mut self, slot: u32, time: WallMs, value: Value, is_certain: bool);
     /// Everything that was acknowledged before [`crate::Store::pass`] was called with this instant was reported.
     fn pass(&mut self, until: WallNs);

@@ -305,7 +305,8 @@ impl Head {
         released.fold((0, 0), |sum, (_, frozen)| (sum.0 + frozen.bytes, sum.1 + frozen.samples))
     }
 
-    /// A page of the matching series with samples in the range that are not in blocks: those after the epoch that is flushed.
+    /// A page of the matching series with samples in the range that are not in blocks: those after the epoch that is
+    /// flushed.
     pub(crate) fn select(&self, request: &ReadRequest, cursor: Cursor, give: Give) -> Page {
         let ReadRequest { tenant, matchers, range, flushed } = request;
         let Cursor { candidates, at } = cursor;
@@ -417,8 +418,8 @@ pub(crate) struct Listed {
 }
 
 impl Head {
-    /// A page of what `listing` asks for of the series that [`Head::select`] would find without matchers: what is behind `after`. The
-    /// first such series of each text is enough.
+    /// A page of what `listing` asks for of the series that [`Head::select`] would find without matchers: what is
+    /// behind `after`. The first such series of each text is enough.
     pub(crate) fn list(&self, request: &ReadRequest, listing: &Listing, after: Option<&str>) -> Listed {
         let has = |index: &u32| {
             self.is_match(*index, Some(&request.tenant), &[])
@@ -740,7 +741,8 @@ fn windows_of<V: Pack>(parts: &[Arc<Part<V>>], of: impl Fn(i64) -> Window) -> BT
     windows
 }
 
-/// Copies the times inside `range`, and lets `take` copy each value, or keep one that was unpacked, and return its weight.
+/// Copies the times inside `range`, and lets `take` copy each value, or keep one that was unpacked, and return its
+/// weight.
 fn copy<V: Pack>(
     parts: &[Arc<Part<V>>],
     range: TimeRange,
@@ -780,8 +782,8 @@ impl HeadAnswer {
         self.def.get_or_init(|| self.owned.def())
     }
 
-    /// What an answer holds of it: its labels, put together, and of its samples a copy of the open part; the others lie in
-    /// the head. Of that copy texts are counted, which may be long.
+    /// What an answer holds of it: its labels, put together, and of its samples a copy of the open part; the others lie
+    /// in the head. Of that copy texts are counted, which may be long.
     pub(crate) fn memory_bytes(&self) -> usize {
         let copied: usize = self.sources.iter().map(Parts::copied_bytes).sum();
         size_of::<Self>() + self.owned.labels_bytes() + self.sources.capacity() * size_of::<Parts>() + copied

@@ -99,8 +99,8 @@ pub trait Observer: Send + Sync {
     fn flush(&self, _took: Ns) {}
     /// A flush failed; it is tried again, and what it would have written stays in the journal.
     fn flush_failed(&self, _error: &crate::Error) {}
-    /// The wall clock is so far ahead of the time that retention goes by, and nothing is dropped by it until it is confirmed; 0: it is
-    /// no longer.
+    /// The wall clock is so far ahead of the time that retention goes by, and nothing is dropped by it until it is
+    /// confirmed; 0: it is no longer.
     fn clock_doubted(&self, _lag: Ms) {}
     /// The journal was replayed: what is marked now was stored before this start.
     fn recovered(&self, _sources: &SourceTable) {}
@@ -134,8 +134,8 @@ impl Default for TenantLimits {
 pub struct Options {
     /// Threads that own a part of the head each.
     pub shards: usize,
-    /// Bytes of series and samples in memory, frozen heads included. At half of what the series leave of it a flush begins;
-    /// above it batches are refused as busy.
+    /// Bytes of series and samples in memory, frozen heads included. At half of what the series leave of it a flush
+    /// begins; above it batches are refused as busy.
     pub head_bytes_max: u64,
     /// A flush begins at the latest this long after the one before, so that a restart replays little.
     pub flush_interval: Duration,
@@ -145,14 +145,14 @@ pub struct Options {
     pub window: Ms,
     /// How long after its end a window gets no more data but late data.
     pub lateness: Duration,
-    /// Bytes of batches, as they came, after which a flush begins, so that a start after a crash replays no more than about
-    /// that. The journal has a sixth of them where they are floats by identity.
+    /// Bytes of batches, as they came, after which a flush begins, so that a start after a crash replays no more than
+    /// about that. The journal has a sixth of them where they are floats by identity.
     pub replay_bytes_max: u64,
-    /// Widths of the rollups that are made, milliseconds, ascending; each divides the next one and the shortest window, or
-    /// is a multiple of it.
+    /// Widths of the rollups that are made, milliseconds, ascending; each divides the next one and the shortest window,
+    /// or is a multiple of it.
     pub rollups: Vec<u32>,
-    /// Reading a cell of a rollup of floats takes as long as reading so many samples: where a rollup does not save more than
-    /// that, queries read the samples. 0 for rollups wherever they serve.
+    /// Reading a cell of a rollup of floats takes as long as reading so many samples: where a rollup does not save more
+    /// than that, queries read the samples. 0 for rollups wherever they serve.
     pub float_cell_cost: u64,
     /// Bytes for what queries decoded of blocks, to be used again; 0 for none.
     pub query_cache_bytes: u64,
@@ -200,7 +200,8 @@ impl Default for Options {
             // 128 MiB: a second or two of one core.
             replay_bytes_max: 128 << 20,
             rollups: vec![60_000, 3_600_000],
-            // Eight: ten columns where samples have two. 1,440 cells of each of 1,000 series take 120 ms, 2,880 samples 31 ms.
+            // Eight: ten columns where samples have two. 1,440 cells of each of 1,000 series take 120 ms, 2,880 samples
+            // 31 ms.
             float_cell_cost: 8,
             // 64 MiB: a day of eight thousand series each 30 s, or 40 minutes of a thousand histograms each 10 s.
             query_cache_bytes: 64 << 20,

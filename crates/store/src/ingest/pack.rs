@@ -11,8 +11,9 @@ use crate::ingest::packed::{Columns, Packed, PackedRows};
 use crate::ingest::packed_histograms as packed;
 use crate::ingest::packed_texts;
 
-/// 32 samples: as rows they take 512 bytes, packed some 130 with what a part takes by itself. A first part of 128 had 2 KiB of
-/// rows for each series that does not get as many until it is in a block; 16 would take more packed than they save open.
+/// 32 samples: as rows they take 512 bytes, packed some 130 with what a part takes by itself. A first part of 128 had 2
+/// KiB of rows for each series that does not get as many until it is in a block; 16 would take more packed than they
+/// save open.
 const FLOATS_FIRST: usize = 32;
 
 impl Pack for f64 {
@@ -61,8 +62,8 @@ impl Pack for Started<f64> {
     }
 }
 
-/// 64 cells, of some 500 bytes each while they are rows: 32 would take a fifth more once they are packed, 128 leave more
-/// in rows than they save.
+/// 64 cells, of some 500 bytes each while they are rows: 32 would take a fifth more once they are packed, 128 leave
+/// more in rows than they save.
 const CELLS: usize = 64;
 /// A cell of a second is open for its fragments that long, in seconds.
 const CELLS_OPEN: usize = 8;
@@ -186,7 +187,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-        /// Fragments of delta cells, and cumulative histograms of which the greater stays, against a map of what was never packed.
+        /// Fragments of delta cells, and cumulative histograms of which the greater stays, against a map of what was
+        /// never packed.
         #[test]
         fn cells_in_packed_parts_are_a_map(
             times in any_times(), values in prop::collection::vec(1..200_u8, 700), delta in any::<bool>(), change in 0..700_usize,

@@ -202,7 +202,8 @@ fn decimals(values: &[f64], integers: &mut Vec<i64>, exceptions: &mut Vec<usize>
     Some(exponent)
 }
 
-/// Appends integers as the first and a step, or as what is over the least, or as differences, in as many bits as it takes.
+/// Appends integers as the first and a step, or as what is over the least, or as differences, in as many bits as it
+/// takes.
 pub(crate) fn put_integers(out: &mut Vec<u8>, values: &[i64]) {
     let first = values[0];
     let (mut least, mut greatest) = (first, first);

@@ -1,7 +1,7 @@
 //! Texts of full parts in the head, compressed: their lengths, and all bytes one after the other through zstd.
 //!
-//! Invariants: every text is restored. These bytes are never written to a disk, so their format may change: it is lighter
-//! than that of a block, which looks for the fields of a line.
+//! Invariants: every text is restored. These bytes are never written to a disk, so their format may change: it is
+//! lighter than that of a block, which looks for the fields of a line.
 //! Limits: rows as in [`super::packed`]. A thread that packs keeps zstd's tables, some 600 KiB.
 
 use std::cell::RefCell;
@@ -11,7 +11,8 @@ use zstd::bulk::{Compressor, Decompressor};
 use crate::bytes::{Cursor, put_bytes, put_varint};
 use crate::ingest::packed::{get_integers, put_integers};
 
-/// The lines of a service take a fifth at a few microseconds a KiB; the next levels take twice the time for a tenth less.
+/// The lines of a service take a fifth at a few microseconds a KiB; the next levels take twice the time for a tenth
+/// less.
 const LEVEL: i32 = 1;
 
 thread_local! {
@@ -19,7 +20,8 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = RefCell::new(Decompressor::new().ok());
 }
 
-/// Appends texts, of which there is one at least; false when zstd has no memory for its tables, and `out` is of no use then.
+/// Appends texts, of which there is one at least; false when zstd has no memory for its tables, and `out` is of no use
+/// then.
 pub(crate) fn put<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) -> bool {
     let texts: Vec<&str> = texts.collect();
     let lengths: Vec<i64> = texts.iter().map(|text| text.len() as i64).collect();

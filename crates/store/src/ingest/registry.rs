@@ -27,13 +27,14 @@ use crate::record::{DEFINITIONS, definitions_due, is_binding, next_record};
 const SECOND: Ns = Ns::from_secs(1);
 /// 10 minutes between looks at all series: 20 ms of a million.
 const RETIRE_INTERVAL_S: u32 = 600;
-/// A million series that retired are remembered, some 48 MiB; then all are forgotten, and may come back as something else.
+/// A million series that retired are remembered, some 48 MiB; then all are forgotten, and may come back as something
+/// else.
 const RETIRED_MAX: usize = 1 << 20;
 /// 10,000 tenants: teams of a large site. Each may have a few series beyond every other limit, those of its overflow.
 pub(crate) const TENANTS_MAX: usize = 10_000;
 const _: () = assert!(TENANTS_MAX <= u16::MAX as usize);
-/// What a series costs beside what it is: 48 bytes here and 8 in the table, 56 in its shard, an eighth more of room, and some
-/// 8 for each allocation; measured by `cargo bench -p ogive-store --bench memory`.
+/// What a series costs beside what it is: 48 bytes here and 8 in the table, 56 in its shard, an eighth more of room,
+/// and some 8 for each allocation; measured by `cargo bench -p ogive-store --bench memory`.
 const SERIES_BYTES: u64 = 144;
 /// What a label costs in the index: its place in a list, or its value once more.
 const LABEL_BYTES: u64 = 16;
@@ -50,7 +51,8 @@ pub(crate) struct Slot {
     pub(crate) index: u32,
 }
 
-/// What class of schemes, which merge with each other, the cells of a delta histogram have, and up to when they had another.
+/// What class of schemes, which merge with each other, the cells of a delta histogram have, and up to when they had
+/// another.
 struct Classes {
     /// One of them.
     current: Scheme,
@@ -141,7 +143,8 @@ pub(crate) struct Registry {
     free: Vec<u32>,
     /// Series that retired: their temporality binds too.
     retired: HashMap<SeriesId, Temporality, RandomState>,
-    /// And so does that of the series in the blocks that had recent samples when the store was opened, until those are old.
+    /// And so does that of the series in the blocks that had recent samples when the store was opened, until those are
+    /// old.
     recall: Recall,
     recall_until_s: u32,
     /// What a replay brings is bound by nothing.
@@ -275,9 +278,9 @@ impl Registry {
         Some(number)
     }
 
-    /// The numbers of those series of `tenant` that are here, and the indexes of the others. Senders name their series in
-    /// one order again and again, which is that of the numbers: the one behind the last is looked at first, since it lies
-    /// next to it in memory, which a place in the table does not.
+    /// The numbers of those series of `tenant` that are here, and the indexes of the others. Senders name their series
+    /// in one order again and again, which is that of the numbers: the one behind the last is looked at first, since it
+    /// lies next to it in memory, which a place in the table does not.
     pub(crate) fn find_all(&mut self, tenant: &Tenant, ids: &[SeriesId]) -> (Vec<u32>, Vec<u32>) {
         let (mut numbers, mut unknown) = (Vec::with_capacity(ids.len()), Vec::new());
         let tenant = self.tenants.get(tenant).map(|of| of.number);

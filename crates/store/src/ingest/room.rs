@@ -1,7 +1,7 @@
 //! Room in the vectors that have an entry for each series.
 //!
-//! Invariants: a vector that grows by [`reserve_for_one`] has room for an eighth more than it holds at most, or for four,
-//! so that each entry is copied some eight times.
+//! Invariants: a vector that grows by [`reserve_for_one`] has room for an eighth more than it holds at most, or for
+//! four, so that each entry is copied some eight times.
 
 /// Makes room for one more, and for an eighth more than there are. Doubling would leave up to half of it empty.
 pub(crate) fn reserve_for_one<T>(entries: &mut Vec<T>) {

@@ -168,7 +168,8 @@ pub struct Status {
     pub erasure_failures: u64,
     /// Blocks whose series could not be read when a batch named some of them.
     pub recall_failures: u64,
-    /// Cells that answers gave without the part whose scheme does not merge, and series of several temporalities in them.
+    /// Cells that answers gave without the part whose scheme does not merge, and series of several temporalities in
+    /// them.
     pub read_clashes: u64,
     /// The same, in blocks that were made of several, or in memory: such a part is gone.
     pub written_clashes: u64,

@@ -21,8 +21,8 @@ const _: () = assert!(PLACES_MIN.is_power_of_two());
 pub(super) struct Table {
     places: Vec<u32>,
     count: usize,
-    /// Identities are hashes already, but senders choose them: multiplied with a number that nobody outside knows, those
-    /// made to collide in one table do not in another.
+    /// Identities are hashes already, but senders choose them: multiplied with a number that nobody outside knows,
+    /// those made to collide in one table do not in another.
     factor: u64,
 }
 
@@ -134,8 +134,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a map; few identities, so that many stand behind their places: shifted by 12 and a little factor, all
-        /// of them belong in one.
+        /// Against a map; few identities, so that many stand behind their places: shifted by 12 and a little factor,
+        /// all of them belong in one.
         #[test]
         fn it_is_a_map(
             steps in prop::collection::vec((0..3000_u64, any::<bool>()), 0..4000),

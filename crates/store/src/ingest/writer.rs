@@ -403,9 +403,9 @@ impl Writer {
         }
     }
 
-    /// Applies what the journal holds from `from` on; the records before it, from `read_from` on, are read for the series
-    /// that they define and the numbers that they bind. `relieve` is called with each mark when the heads are full, and
-    /// must have made them durable as a block when it returns.
+    /// Applies what the journal holds from `from` on; the records before it, from `read_from` on, are read for the
+    /// series that they define and the numbers that they bind. `relieve` is called with each mark when the heads are
+    /// full, and must have made them durable as a block when it returns.
     pub(crate) fn replay(
         &mut self,
         read_from: Position,
@@ -475,8 +475,8 @@ impl Writer {
     }
 }
 
-/// What was bad in the journal, and what could not be applied: by position, with a sentence. Of the records before `from`
-/// blocks have the samples.
+/// What was bad in the journal, and what could not be applied: by position, with a sentence. Of the records before
+/// `from` blocks have the samples.
 fn findings_of(useless: Vec<(u64, String)>, replay: &Replay, spans: &Spans, from: Position) -> Vec<NewFinding> {
     let bad = replay.corruptions.iter().map(|bad| (bad.lost, bad.to_string()));
     let lost = useless.into_iter().map(|(at, reported)| ((at, at + 1), reported)).chain(bad);

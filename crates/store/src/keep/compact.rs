@@ -5,7 +5,8 @@
 //! with windows inside its own. Deletions are carried out on the way. A long chunk of one block in whose time no other
 //! has samples is copied and not encoded again.
 //! Limits: one piece of a series, at most of the shortest window, in memory: 7,200 cells of 1 s are 15 MiB of
-//! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst, and 48 bytes for each chunk of a series; [`BYTES_MAX`] read in one go.
+//! histograms, decoded, from each of [`INPUTS_MAX`] blocks at worst, and 48 bytes for each chunk of a series;
+//! [`BYTES_MAX`] read in one go.
 //! Failure: the blocks stay as they are; the maintenance thread retries later.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -93,8 +94,8 @@ fn plan_step(
     })
 }
 
-/// The most of the smallest blocks of which the greatest is at most as large as the others together: so a byte is written
-/// again at most some `log2` of the number of blocks times, and a late sample does not rewrite a day.
+/// The most of the smallest blocks of which the greatest is at most as large as the others together: so a byte is
+/// written again at most some `log2` of the number of blocks times, and a late sample does not rewrite a day.
 fn choose(mut blocks: Vec<&BlockMeta>, least: usize) -> Option<Vec<&BlockMeta>> {
     blocks.sort_by_key(|meta| (meta.bytes, meta.id));
     blocks.truncate(INPUTS_MAX);
@@ -256,8 +257,8 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The chunks of a series that a merge copies: long ones that are alone in their time. There are none where sources differ
-/// in what they say of the series, since a chunk of one is then no chunk of another.
+/// The chunks of a series that a merge copies: long ones that are alone in their time. There are none where sources
+/// differ in what they say of the series, since a chunk of one is then no chunk of another.
 fn copies(sources: &mut [Open<'_>], series: &CurrentSeries) -> Result<VecDeque<(usize, ChunkEntry)>, Error> {
     let CurrentSeries { labels, meta, having, .. } = series;
     if meta.kind == Kind::Text {

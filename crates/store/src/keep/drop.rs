@@ -35,8 +35,9 @@ impl Job {
             && !self.classes.without(meta.dropped()).is_empty()
     }
 
-    /// Takes what goes out of a manifest and raises the horizons; returns how many blocks and bytes went. `left` are the blocks
-    /// that hold what stays of one, by its id; one of those that [`Job::takes`] and that is not there stays as it is.
+    /// Takes what goes out of a manifest and raises the horizons; returns how many blocks and bytes went. `left` are
+    /// the blocks that hold what stays of one, by its id; one of those that [`Job::takes`] and that is not there stays
+    /// as it is.
     pub(crate) fn apply(&self, manifest: &mut Manifest, left: &[(BlockId, Option<BlockMeta>)]) -> (u64, u64) {
         let bytes = |manifest: &Manifest| manifest.blocks.iter().map(|meta| meta.bytes).sum::<u64>();
         let (before, mut gone) = (bytes(manifest), 0);
@@ -107,7 +108,8 @@ impl Bounds<'_> {
     }
 }
 
-/// What should go next. `is_held` returns for a block whether the next coarser rollup holds what is in it, or is not to be.
+/// What should go next. `is_held` returns for a block whether the next coarser rollup holds what is in it, or is not to
+/// be.
 pub(crate) fn plan(blocks: &[&BlockMeta], bounds: &Bounds<'_>, is_held: impl Fn(&BlockMeta) -> bool) -> Option<Job> {
     let mut groups: BTreeMap<(&Tenant, u32), Vec<&BlockMeta>> = BTreeMap::new();
     for meta in blocks {

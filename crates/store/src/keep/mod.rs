@@ -43,7 +43,8 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// 10 minutes until what failed is tried again: a block that cannot be read costs little of the disk's time.
 const TRY_AGAIN: Ns = Ns::from_secs(600);
 
-/// A block of which texts are less than the sixteenth part, packed against unpacked, is not written again for their sake.
+/// A block of which texts are less than the sixteenth part, packed against unpacked, is not written again for their
+/// sake.
 const PACK_SHARE: u64 = 16;
 
 /// Somebody who waits until there is nothing more to do.
@@ -265,8 +266,8 @@ impl Maintainer {
         Bounds { retention: &self.retention, now, closed, step }
     }
 
-    /// Whether a block is as old as blocks of the longest window are and has texts that were packed in haste. Once it is
-    /// written anew it has none.
+    /// Whether a block is as old as blocks of the longest window are and has texts that were packed in haste. Once it
+    /// is written anew it has none.
     fn is_to_be_packed(&self, view: &View, meta: &BlockMeta, closed: WallMs) -> bool {
         meta.resolution_ms == 0
             && Window::containing(meta.window.end(), self.longest()).end() <= closed

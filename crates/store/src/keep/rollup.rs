@@ -136,8 +136,8 @@ impl<'a> ManifestRollups<'a> {
         Self { manifest, bounds, of: of.collect() }
     }
 
-    /// Whether data up to `end` is to be in the rollup to `resolution_ms`: it was not dropped there, and either it is kept or
-    /// a coarser one that keeps it is made of it.
+    /// Whether data up to `end` is to be in the rollup to `resolution_ms`: it was not dropped there, and either it is
+    /// kept or a coarser one that keeps it is made of it.
     fn is_wanted(&self, tenant: &Tenant, resolution_ms: u32, end: WallMs) -> bool {
         if end <= self.manifest.horizon(tenant, resolution_ms) {
             return false;
@@ -147,7 +147,8 @@ impl<'a> ManifestRollups<'a> {
         is_kept || coarser().is_some_and(|coarser| self.is_wanted(tenant, coarser, end))
     }
 
-    /// The rollup over `window` if it is to be and does not hold what is in a finer block. `made` are those to `resolution_ms`.
+    /// The rollup over `window` if it is to be and does not hold what is in a finer block. `made` are those to
+    /// `resolution_ms`.
     fn needs(
         &self,
         finer: &BlockMeta,

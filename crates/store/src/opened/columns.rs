@@ -6,7 +6,8 @@ use super::{BlockPart, Lineup, Opened, Part};
 use crate::{Budget, Error, merge};
 
 impl Opened<'_> {
-    /// The histograms of a label set as columns; None when it has others too, or when they differ in more than their counts.
+    /// The histograms of a label set as columns; None when it has others too, or when they differ in more than their
+    /// counts.
     pub(super) fn columns(
         &self,
         labels: &Labels,

@@ -32,9 +32,9 @@ const TIMES_NS: u8 = 2;
 /// 2^26 series are numbered, 17 GB of them: what a replay holds of their numbers is 256 MiB at most.
 pub(crate) const NUMBER_MAX: u32 = 1 << 26;
 
-/// Whether a record binds the number of a series that so many records of its part have already. With one of them damaged
-/// there is another; when all that there are lie in one bad sector, three times as many are lost before the next one. 64
-/// records of one series each fill a sector of 4 KiB; each 128th costs 0.13 bytes a sample.
+/// Whether a record binds the number of a series that so many records of its part have already. With one of them
+/// damaged there is another; when all that there are lie in one bad sector, three times as many are lost before the
+/// next one. 64 records of one series each fill a sector of 4 KiB; each 128th costs 0.13 bytes a sample.
 pub(crate) const fn is_binding(records: u8) -> bool {
     matches!(records, 0 | 1 | 4 | 16 | 64 | 128)
 }
@@ -47,8 +47,8 @@ pub(crate) const fn next_record(records: u8) -> u8 {
 /// Records of a part that define a series that no block has, at most.
 pub(crate) const DEFINITIONS: u8 = 4;
 
-/// How many records are to define a series that so many records of its part have already: two, since one may be damaged,
-/// and others later, so that not all of them are in one bad sector.
+/// How many records are to define a series that so many records of its part have already: two, since one may be
+/// damaged, and others later, so that not all of them are in one bad sector.
 pub(crate) const fn definitions_due(records: u8) -> u8 {
     match records {
         0..16 => 2,

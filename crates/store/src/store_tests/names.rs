@@ -40,8 +40,8 @@ fn numbers_outlive_a_start_that_relieved_the_head() {
     assert_eq!(read(&store, "g").unwrap().floats.values, expected);
 }
 
-/// The same when the records behind the block are of a process that found the series defined, in what an earlier one wrote,
-/// and when no block is recent enough to say what they are.
+/// The same when the records behind the block are of a process that found the series defined, in what an earlier one
+/// wrote, and when no block is recent enough to say what they are.
 #[test]
 fn definitions_outlive_a_start_that_relieved_the_head() {
     let disk = SimulatedDisk::new(1);
@@ -152,8 +152,8 @@ fn a_damaged_record_costs_its_own_samples() {
     }
 }
 
-/// One sender of one series: the first records are so small that those that say what they are of lie in one sector. Were
-/// there no later ones, all that follows until the next flush would be lost with it.
+/// One sender of one series: the first records are so small that those that say what they are of lie in one sector.
+/// Were there no later ones, all that follows until the next flush would be lost with it.
 #[test]
 fn a_bad_sector_costs_little_more_than_its_records() {
     let disk = SimulatedDisk::new(1);
@@ -245,8 +245,8 @@ fn a_journal_of_frames_is_read_and_goes_on() {
     }
 }
 
-/// A batch that does not fit on the disk leaves its definitions in the journal. When the fsync at the next flush fails they
-/// are void: batches that come then must not rely on them, or a restart could not read what was acknowledged.
+/// A batch that does not fit on the disk leaves its definitions in the journal. When the fsync at the next flush fails
+/// they are void: batches that come then must not rely on them, or a restart could not read what was acknowledged.
 #[test]
 fn definitions_that_a_failed_flush_voids_are_written_again() {
     let disk = SimulatedDisk::new(1);

@@ -124,11 +124,12 @@ fn missing(disk: &dyn Disk, directory: &Path, inventory: &Inventory) -> Result<V
     Ok(all)
 }
 
-/// Takes the bytes of a file from `offset` on; gives how many are there now. Bytes that are there are not written again.
+/// Takes the bytes of a file from `offset` on; gives how many are there now. Bytes that are there are not written
+/// again.
 ///
 /// # Errors
-/// [`Error::Refused`] when no transfer of that name was begun, it has no such file, or bytes before `offset` are not here;
-/// the disk's, and then the same call may be made again.
+/// [`Error::Refused`] when no transfer of that name was begun, it has no such file, or bytes before `offset` are not
+/// here; the disk's, and then the same call may be made again.
 pub fn put(
     disk: &dyn Disk,
     directory: &Path,
@@ -217,7 +218,8 @@ pub fn finish(disk: &dyn Disk, directory: &Path, inventory: &Inventory) -> Resul
 /// Takes a stream: begins or goes on with its transfer, and makes the snapshot when nothing is lacking at its end.
 ///
 /// # Errors
-/// As [`begin`] and [`put`]; [`Error::Refused`] when the stream ends too soon or is damaged: what came before that is kept.
+/// As [`begin`] and [`put`]; [`Error::Refused`] when the stream ends too soon or is damaged: what came before that is
+/// kept.
 pub fn receive(disk: &dyn Disk, directory: &Path, input: impl std::io::Read) -> Result<(Inventory, Progress), Error> {
     let broken = |error: std::io::Error| refuse(format!("the stream ends here: {error}; what came before is kept"));
     let mut stream = StreamReader::begin(input).map_err(broken)?;

@@ -271,8 +271,8 @@ fn the_example_of_the_format_page_is_what_is_written_and_read() {
     assert_eq!(read_whole(&kept).unwrap(), (files, 5));
 }
 
-/// The receiver panicked at an empty piece for a file of which it had a part: it looked for bytes behind the piece's end.
-/// Such a piece is here already and changes nothing.
+/// The receiver panicked at an empty piece for a file of which it had a part: it looked for bytes behind the piece's
+/// end. Such a piece is here already and changes nothing.
 #[test]
 fn an_empty_piece_changes_nothing() {
     let (from, to, target) = (sender(), SimulatedDisk::new(19), Path::new(TO));

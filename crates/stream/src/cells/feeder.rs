@@ -177,7 +177,8 @@ impl Feeder {
         fed
     }
 
-    /// Advances the clock to `now`: notifies the shards when cells can close. Call it several times a second, even when nothing is fed.
+    /// Advances the clock to `now`: notifies the shards when cells can close. Call it several times a second, even when
+    /// nothing is fed.
     pub fn tick(&mut self, now: WallNs) {
         self.tick_with(now, false);
     }

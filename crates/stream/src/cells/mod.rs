@@ -149,7 +149,8 @@ pub struct Options {
     pub disorder: Ns,
     /// How long after a cell closed items of it are still taken, as late fragments.
     pub lateness: Ns,
-    /// By the wall clock, nobody is waited for longer than this after a cell's end. `None`: watermarks of sources alone decide, for a replay.
+    /// By the wall clock, nobody is waited for longer than this after a cell's end. `None`: watermarks of sources alone
+    /// decide, for a replay.
     pub patience: Option<Ns>,
     /// A source that sent nothing for so long holds no watermark back.
     pub idle: Ns,
@@ -176,7 +177,8 @@ impl Default for Options {
             disorder: Ns::ZERO,
             // A minute: a sender that was cut off for a moment; what is later is in the store all the same.
             lateness: Ns::from_secs(60),
-            // 250 ms: cells made on this machine arrive within some 20 ms of their end; a sender on the same network within a few more.
+            // 250 ms: cells made on this machine arrive within some 20 ms of their end; a sender on the same network
+            // within a few more.
             patience: Some(Ns(WIDTH_NS / 4)),
             idle: Ns::from_secs(5),
             ahead: Ns::from_secs(10),

@@ -55,7 +55,8 @@ impl<C: CellState> SecondCells<C> {
         }
     }
 
-    /// Leaves one cell for each series, ascending; parts of a distribution whose bins do not fit each other stay separate.
+    /// Leaves one cell for each series, ascending; parts of a distribution whose bins do not fit each other stay
+    /// separate.
     pub(crate) fn merge(&mut self) {
         if self.loose > 0 {
             self.loose = 0;

@@ -218,8 +218,8 @@ impl Shard {
         self.refusals.drain(..)
     }
 
-    /// Nothing before `watermark` is expected any more: reports the cells that ended, in the order of time, and late additions to those
-    /// that were already reported.
+    /// Nothing before `watermark` is expected any more: reports the cells that ended, in the order of time, and late
+    /// additions to those that were already reported.
     pub fn advance(&mut self, watermark: WallNs, sink: &mut impl Sink) {
         // Items at the watermark itself may still arrive.
         let until = (watermark.0.max(0) / WIDTH_NS).min(i64::from(u32::MAX)) as u32;

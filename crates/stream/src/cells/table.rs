@@ -117,8 +117,8 @@ impl<C: CellState> Table<C> {
         self.entries.iter_mut().filter(|entry| entry.end != 0)
     }
 
-    /// Rebuilds the table with the series that `keep` accepts, with room for `more`, and doubles the slots when these fill more than
-    /// three eighths.
+    /// Rebuilds the table with the series that `keep` accepts, with room for `more`, and doubles the slots when these
+    /// fill more than three eighths.
     pub(crate) fn rebuild(&mut self, more: usize, keep: impl Fn(&Entry<C>) -> bool) {
         let kept = self.entries.iter().filter(|entry| entry.end != 0 && keep(entry)).count();
         let mut places = if kept * 8 > self.entries.len() * 3 { self.entries.len() * 2 } else { self.entries.len() };

@@ -435,8 +435,8 @@ fn series_spread_over_shards() {
     assert_eq!(shard_of(SeriesId(u128::MAX), 2), 1);
 }
 
-/// A table that was neither full enough to grow nor had room for everything that was looked up together refused the rest of it as beyond the
-/// limit of series, far below that: 20 series and then 32 others lost 4.
+/// A table that was neither full enough to grow nor had room for everything that was looked up together refused the
+/// rest of it as beyond the limit of series, far below that: 20 series and then 32 others lost 4.
 #[test]
 fn a_batch_of_new_series_always_finds_room() {
     for (before, lookahead) in (0..=64_u128).flat_map(|before| [(before, 32), (before, Options::LOOKAHEAD_MAX)]) {

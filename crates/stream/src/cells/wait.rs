@@ -37,8 +37,8 @@ impl Hybrid {
 }
 
 impl Default for Hybrid {
-    /// 2,000 polls take some 20 us, 200 yields as much on a machine that is not busy: bursts are received awake. 500 us are half of the sleep of
-    /// `Park`.
+    /// 2,000 polls take some 20 us, 200 yields as much on a machine that is not busy: bursts are received awake. 500 us
+    /// are half of the sleep of `Park`.
     fn default() -> Self {
         Self { spins: 2_000, yields: 200, park_us: 500 }
     }

@@ -129,7 +129,8 @@ fn idle_series_make_room() {
     assert_eq!(found, [("new".into(), 160, 4.0), ("old".into(), 160, 3.0)]);
 }
 
-/// What happens: to which of three series, how many milliseconds after the last, how much earlier it was measured, how much.
+/// What happens: to which of three series, how many milliseconds after the last, how much earlier it was measured, how
+/// much.
 fn event() -> impl Strategy<Value = (usize, i64, i64, u32)> {
     (0..3_usize, 0..400_i64, prop_oneof![9 => Just(0_i64), 1 => 0..3_000_i64], 0..50_u32)
 }

@@ -42,8 +42,8 @@ fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// What wrk does to nginx in three seconds over 16 connections, as tcpdump captures it on loopback: 45 bytes of request, 170 of response. Needs
-/// root.
+/// What wrk does to nginx in three seconds over 16 connections, as tcpdump captures it on loopback: 45 bytes of
+/// request, 170 of response. Needs root.
 pub(crate) fn wrk() -> Vec<u8> {
     let directory = std::env::temp_dir().join(format!("ogive-wire-wrk-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");

@@ -1,7 +1,8 @@
 //! Fragments of IP packets, until the packet is whole.
 //!
-//! Limits: [`MAX_PACKETS`] packets at once, the oldest dropped first; 64 KiB and [`MAX_PIECES`] pieces a packet. A piece that overlaps another
-//! drops the packet (RFC 5722, for IPv4 as well): whoever sends such has nothing to be measured by.
+//! Limits: [`MAX_PACKETS`] packets at once, the oldest dropped first; 64 KiB and [`MAX_PIECES`] pieces a packet. A
+//! piece that overlaps another drops the packet (RFC 5722, for IPv4 as well): whoever sends such has nothing to be
+//! measured by.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

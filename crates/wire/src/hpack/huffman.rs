@@ -1,7 +1,7 @@
 //! Huffman strings of HPACK (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical: the symbols' lengths alone give it, so the lengths are the only table here. A symbol of up to eight bits is
-//! found in one step; the longer ones, rare in headers, by the first code of their length.
+//! The code is canonical: the symbols' lengths alone give it, so the lengths are the only table here. A symbol of up to
+//! eight bits is found in one step; the longer ones, rare in headers, by the first code of their length.
 
 /// Code length in bits of each octet, and of the end-of-string symbol last (RFC 7541, appendix B).
 #[rustfmt::skip]
@@ -69,7 +69,8 @@ const fn build() -> Code {
     code
 }
 
-/// An invalid Huffman string: it contains the end symbol, or its padding is not a prefix of that with fewer than eight bits.
+/// An invalid Huffman string: it contains the end symbol, or its padding is not a prefix of that with fewer than eight
+/// bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BadHuffman;
 

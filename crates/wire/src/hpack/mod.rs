@@ -1,12 +1,13 @@
 //! HPACK (RFC 7541), decoded for the few headers that an observer wants.
 //!
-//! Invariants: the dynamic table follows the peer's as long as each of its header blocks is given, in order. After a missed block
-//! ([`Decoder::forget`]) the entries before it are unknown, yet those that follow are again at their true indexes: an index counts from the
-//! newest. So a lost block costs the names of the streams that lean on older entries ([`Outcome::unresolved`]), never a wrong name.
+//! Invariants: the dynamic table follows the peer's as long as each of its header blocks is given, in order. After a
+//! missed block ([`Decoder::forget`]) the entries before it are unknown, yet those that follow are again at their true
+//! indexes: an index counts from the newest. So a lost block costs the names of the streams that lean on older entries
+//! ([`Outcome::unresolved`]), never a wrong name.
 //!
-//! Limits: a block is at most what the caller holds; a value is kept to 512 octets, and values that nobody wants not at all, so that a block
-//! of one-octet references to a large entry (an HPACK bomb) expands to nothing. The dynamic table is at most 64 KiB; a peer that goes beyond
-//! is refused.
+//! Limits: a block is at most what the caller holds; a value is kept to 512 octets, and values that nobody wants not at
+//! all, so that a block of one-octet references to a large entry (an HPACK bomb) expands to nothing. The dynamic table
+//! is at most 64 KiB; a peer that goes beyond is refused.
 
 mod huffman;
 mod table;
@@ -54,7 +55,8 @@ impl Decoder {
     /// Drops the state: a block was missed, or the connection is seen from its middle.
     pub(crate) fn forget(&mut self) {
         self.table = Dynamic::new();
-        // The peer's table may be larger, and evicting later than the peer does no harm: it never refers to evicted entries.
+        // The peer's table may be larger, and evicting later than the peer does no harm: it never refers to evicted
+        // entries.
         self.table.resize(CAPACITY_MAX);
         self.partial = true;
     }

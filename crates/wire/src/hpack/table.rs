@@ -1,7 +1,9 @@
-//! The names and tables of HPACK: which headers are read, the static table, and a dynamic table that keeps no more than those.
+//! The names and tables of HPACK: which headers are read, the static table, and a dynamic table that keeps no more than
+//! those.
 //!
-//! *Limits*: an entry counts with its full size, as the standard says, but only a wanted value is stored, and of it [`VALUE_KEPT`] octets.
-//! A table of [`CAPACITY_MAX`] octets has at most 2,048 entries of 40 octets each, so a peer that announces gigabytes costs nothing.
+//! *Limits*: an entry counts with its full size, as the standard says, but only a wanted value is stored, and of it
+//! [`VALUE_KEPT`] octets. A table of [`CAPACITY_MAX`] octets has at most 2,048 entries of 40 octets each, so a peer
+//! that announces gigabytes costs nothing.
 
 use std::collections::VecDeque;
 

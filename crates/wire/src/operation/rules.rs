@@ -1,8 +1,9 @@
 //! A file of rules that name operations, where the templates of URLs are not what is wanted.
 //!
-//! A line is a method, a pattern and, if it is to have one, a name: `GET /users/*/orders/** orders of a user`. `*` stands for any method or
-//! any one segment, `**` at the end for all further ones, and what a segment's `*` stands beside must fit (`v*`). Without a name the pattern
-//! is the name. The first line that fits decides. Empty lines and lines that begin with `#` say nothing.
+//! A line is a method, a pattern and, if it is to have one, a name: `GET /users/*/orders/** orders of a user`. `*`
+//! stands for any method or any one segment, `**` at the end for all further ones, and what a segment's `*` stands
+//! beside must fit (`v*`). Without a name the pattern is the name. The first line that fits decides. Empty lines and
+//! lines that begin with `#` say nothing.
 
 /// Lines of a file; each exchange is compared with them in turn.
 const RULES_MAX: usize = 1_000;

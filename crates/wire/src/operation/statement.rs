@@ -1,8 +1,8 @@
 //! Fingerprints of SQL and CQL statements: literals become `?`, lists of them one, spaces one, comments nothing.
 //!
-//! Statements that differ only in their values have one fingerprint, so that they share a histogram. Identifiers stay as written, keywords
-//! are not folded by case: a program sends the same text each time. No literal survives, so a fingerprint holds no value a user typed,
-//! quoted identifiers apart.
+//! Statements that differ only in their values have one fingerprint, so that they share a histogram. Identifiers stay
+//! as written, keywords are not folded by case: a program sends the same text each time. No literal survives, so a
+//! fingerprint holds no value a user typed, quoted identifiers apart.
 //!
 //! Limits: at most [`LENGTH_MAX`] bytes; the rest is left out and `…` says so.
 
@@ -169,7 +169,8 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// Bytes of the number at the head of `rest`; hexadecimal numbers, exponents, durations of CQL and UUIDs are numbers too.
+/// Bytes of the number at the head of `rest`; hexadecimal numbers, exponents, durations of CQL and UUIDs are numbers
+/// too.
 fn number(rest: &[u8]) -> usize {
     if rest.len() >= 36 && crate::operation::template::is_uuid(&rest[..36]) {
         return 36;

@@ -1,4 +1,5 @@
-//! URL templates: a path with its changing parts folded, so that `/users/17/orders/9c1e…` is `/users/{n}/orders/{uuid}`.
+//! URL templates: a path with its changing parts folded, so that `/users/17/orders/9c1e…` is
+//! `/users/{n}/orders/{uuid}`.
 
 /// Bytes of a template.
 pub(crate) const LENGTH_MAX: usize = 160;

@@ -1,7 +1,8 @@
 //! The most frequent names, up to a limit; all others are `other`.
 //!
-//! Names are taken as they come until the limit is reached. Then a name that is not among them is counted in a sketch, and takes the place of
-//! the least frequent one once it is more frequent than it. All counts are halved now and then, so that what was frequent long ago gives way.
+//! Names are taken as they come until the limit is reached. Then a name that is not among them is counted in a sketch,
+//! and takes the place of the least frequent one once it is more frequent than it. All counts are halved now and then,
+//! so that what was frequent long ago gives way.
 //!
 //! Limits: as many names as were asked for, and a sketch of 32 KiB.
 

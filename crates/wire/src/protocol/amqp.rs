@@ -1,11 +1,12 @@
 //! AMQP 0.9.1: methods and their answers, published messages and their confirms, deliveries and their acknowledgements.
 //!
-//! A message is its method frame with the content behind it. A published one is answered by a confirm on channels that have them, and else
-//! not, by design; a delivered one is asked by the server and answered by the client's ack, nack or reject; acknowledgements of several are
-//! honoured. A channel or connection that the server closes answers what was asked on it.
+//! A message is its method frame with the content behind it. A published one is answered by a confirm on channels that
+//! have them, and else not, by design; a delivered one is asked by the server and answered by the client's ack, nack or
+//! reject; acknowledgements of several are honoured. A channel or connection that the server closes answers what was
+//! asked on it.
 //!
-//! After a hole in what the client sent, the numbers of its messages are unknown: published messages are not followed on that connection's
-//! channels any more, until a channel opens again.
+//! After a hole in what the client sent, the numbers of its messages are unknown: published messages are not followed
+//! on that connection's channels any more, until a channel opens again.
 
 mod method;
 
@@ -41,7 +42,7 @@ const CHANNELS_MAX: usize = 4_096;
 /// Consumers without acknowledgements that are remembered, over all channels.
 const CONSUMERS_MAX: usize = 4_096;
 
-/// The kind of an exchange, in the highest bits of its id; below are its channel, in 16 bits, and its number on it, in 44.
+/// The kind of an exchange, in the highest bits of its id; below are its channel (16 bits) and its number on it (44).
 const QUESTION: u64 = 1;
 const PUBLISHED: u64 = 2;
 const DELIVERED: u64 = 3;

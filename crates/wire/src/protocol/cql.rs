@@ -1,8 +1,9 @@
 //! CQL, the protocol of Cassandra and ScyllaDB: versions 3, 4 and 5.
 //!
-//! Requests and responses share a stream id; events from the server belong to no exchange. In version 5 everything after the answer to STARTUP
-//! travels in segments with checksums, which may hold several messages or a part of one: an exchange's bytes are then its messages', without
-//! the segments around them. Segments compressed by LZ4 are not read: a connection that agrees on them is opaque from there.
+//! Requests and responses share a stream id; events from the server belong to no exchange. In version 5 everything
+//! after the answer to STARTUP travels in segments with checksums, which may hold several messages or a part of one: an
+//! exchange's bytes are then its messages', without the segments around them. Segments compressed by LZ4 are not read:
+//! a connection that agrees on them is opaque from there.
 
 mod message;
 

@@ -1,4 +1,5 @@
-//! DNS (RFC 1035): over TCP two bytes of length before each message, over UDP see `udp.rs`. Answers come by id, in any order.
+//! DNS (RFC 1035): over TCP two bytes of length before each message, over UDP see `udp.rs`. Answers come by id, in any
+//! order.
 
 use super::line::push_text;
 use crate::decoder::{Context, Decoder, Detection, Pairing, Protocol, Side, Step};
@@ -28,7 +29,8 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Parses the header and the first question. `None` when this is not a DNS message: a query must consist of nothing but its sections.
+    /// Parses the header and the first question. `None` when this is not a DNS message: a query must consist of nothing
+    /// but its sections.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let message = Self::parse_start(bytes)?;
         (message.is_response || message.walk_query(bytes).is_some()).then_some(message)

@@ -1,7 +1,7 @@
 //! Protocols whose messages say their length at the start: what they have in common.
 //!
-//! [`Framed`] turns the steps of a [`Decoder`] into two calls a frame: [`Frames::begin`] with the first bytes, and [`Frames::end`] once the last
-//! one has passed. All that lies between is skipped by arithmetic, seen or not.
+//! [`Framed`] turns the steps of a [`Decoder`] into two calls a frame: [`Frames::begin`] with the first bytes, and
+//! [`Frames::end`] once the last one has passed. All that lies between is skipped by arithmetic, seen or not.
 
 use crate::decoder::{Context, Decoder, Pairing, Side, Step};
 use crate::exchange::Exchanges;

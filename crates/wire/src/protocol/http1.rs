@@ -1,7 +1,8 @@
 //! HTTP/1.0 and HTTP/1.1.
 //!
-//! Responses come in the order of the requests. Interim ones (1xx) are passed over, except 101, which ends the reading. HEAD, 204 and 304
-//! have no body whatever their headers say (RFC 9112, 6.3); a body of unknown length lasts until the server closes.
+//! Responses come in the order of the requests. Interim ones (1xx) are passed over, except 101, which ends the reading.
+//! HEAD, 204 and 304 have no body whatever their headers say (RFC 9112, 6.3); a body of unknown length lasts until the
+//! server closes.
 
 use super::line::{decimal, hexadecimal, line_len, push_text, trim_end};
 use crate::decoder::{Context, Decoder, Detection, Protocol, Side, Step};
@@ -242,7 +243,8 @@ impl Http1 {
     }
 }
 
-/// The length of the head with its empty line, if that is in view; the first `scanned` bytes are known not to contain the end.
+/// The length of the head with its empty line, if that is in view; the first `scanned` bytes are known not to contain
+/// the end.
 fn head_len(view: &[u8], scanned: usize) -> Option<usize> {
     let mut at = scanned.saturating_sub(3);
     loop {

@@ -1,14 +1,15 @@
 //! HTTP/2, and gRPC on it.
 //!
-//! An exchange is a stream: its HEADERS, CONTINUATION, DATA and RST_STREAM frames with their headers of nine bytes. SETTINGS, PING and
-//! WINDOW_UPDATE belong to none, nor does an interim response. A stream that is reset before its response has ended is unanswered.
+//! An exchange is a stream: its HEADERS, CONTINUATION, DATA and RST_STREAM frames with their headers of nine bytes.
+//! SETTINGS, PING and WINDOW_UPDATE belong to none, nor does an interim response. A stream that is reset before its
+//! response has ended is unanswered.
 //!
-//! After a hole the streams that were open on that side are given up, since a frame of any may be missing; a response is believed again when its
-//! first frame is seen to carry a status. Header tables are followed on: what leans on an entry from before the hole is unknown, and a path
-//! that is unknown is `?`, never another one.
+//! After a hole the streams that were open on that side are given up, since a frame of any may be missing; a response
+//! is believed again when its first frame is seen to carry a status. Header tables are followed on: what leans on an
+//! entry from before the hole is unknown, and a path that is unknown is `?`, never another one.
 //!
-//! Limits: a header block of more than [`BLOCK_MAX`] bytes, in one frame or in a flood of CONTINUATION, is passed over like a hole in the
-//! table.
+//! Limits: a header block of more than [`BLOCK_MAX`] bytes, in one frame or in a flood of CONTINUATION, is passed over
+//! like a hole in the table.
 
 mod frame;
 
@@ -33,8 +34,8 @@ const BLOCK_MAX: usize = 32 << 10;
 /// Bytes before a message of gRPC: whether it is compressed, and its length.
 const GRPC_PREFIX: usize = 5;
 
-/// In an exchange's note, above gRPC's status: its request begins like a gRPC message. This decides where the content type is only
-/// in an entry from before a gap.
+/// In an exchange's note, above gRPC's status: its request begins like a gRPC message. This decides where the content
+/// type is only in an entry from before a gap.
 const LOOKS_GRPC: u64 = 1 << 32;
 
 /// Bytes kept of a path.
@@ -294,7 +295,8 @@ impl Http2 {
         let Some(exchange) = exchanges.find_mut(stream.into()) else { return };
         match side {
             Side::Client => exchange.request_done = true,
-            // If a stream was open over a gap, a reset may have been missed: the server's own reset would indicate that.
+            // If a stream was open over a gap, a reset may have been missed: the server's own reset would indicate
+            // that.
             Side::Server if exchange.doubtful || self.reset.contains(&stream) => {
                 self.late = Some(stream);
                 return;

@@ -1,7 +1,8 @@
 //! Kafka: requests and responses paired by their correlation id, named by their API.
 //!
-//! A Produce request with acks 0 is not answered, by design; what else has no answer has lost it. Topics are read from Produce requests
-//! (versions 0 to 12 name them) and Fetch requests up to version 12; later ones carry ids, which name nothing here.
+//! A Produce request with acks 0 is not answered, by design; what else has no answer has lost it. Topics are read from
+//! Produce requests (versions 0 to 12 name them) and Fetch requests up to version 12; later ones carry ids, which name
+//! nothing here.
 
 mod api;
 
@@ -13,7 +14,8 @@ use crate::span::Span;
 pub(super) const PROTOCOL: Protocol =
     Protocol { name: "kafka", ports: &[9092, 9093, 9094], detect, new: || Box::new(Framed::new(Kafka::default())) };
 
-/// The longest message believed: brokers refuse requests above 100 MiB unless configured otherwise, responses may be larger.
+/// The longest message believed: brokers refuse requests above 100 MiB unless configured otherwise, responses may be
+/// larger.
 const LENGTH_MAX: u32 = 1 << 30;
 
 /// Bytes of a request that are looked at: header, client, transaction and the first topic.
@@ -107,7 +109,8 @@ impl Frames for Kafka {
         match side {
             Side::Client => is_request(bytes),
             Side::Server => {
-                // One response: its length is the segment's, or more follows; its id is one in flight, which `end` finds out.
+                // One response: its length is the segment's, or more follows; its id is one in flight, which `end`
+                // finds out.
                 let (Some(length), Some(_)) = (be32(bytes, 0), be32(bytes, 4)) else { return false };
                 (4..=LENGTH_MAX).contains(&length) && ends_whole(bytes)
             }

@@ -1,10 +1,11 @@
 //! Memcached: text and meta commands, and the binary protocol.
 //!
-//! Answers come in order. Commands that say `noreply`, and `quit`, have none by design. A quiet command is answered only when there is news:
-//! an answer is its when it carries its opaque or key; quiet ones that an answer passes by had none by design; and an answer that could be
-//! any quiet one's loses the place, rather than being given to one of them.
+//! Answers come in order. Commands that say `noreply`, and `quit`, have none by design. A quiet command is answered
+//! only when there is news: an answer is its when it carries its opaque or key; quiet ones that an answer passes by had
+//! none by design; and an answer that could be any quiet one's loses the place, rather than being given to one of them.
 //!
-//! A value whose length is wrong is read as the server reads it: the declared length and two bytes more, and what follows is a command.
+//! A value whose length is wrong is read as the server reads it: the declared length and two bytes more, and what
+//! follows is a command.
 
 mod binary;
 mod text;

@@ -1,7 +1,8 @@
-//! MongoDB: commands by OP_MSG, the greeting by OP_QUERY of older drivers, and OP_COMPRESSED, whose content is not read.
+//! MongoDB: commands by OP_MSG, the greeting by OP_QUERY of older drivers, and OP_COMPRESSED, whose content is not
+//! read.
 //!
-//! An answer names the request it is to. Requests that say that more comes (unacknowledged writes) have no answer by design; further answers of
-//! an exhausted cursor or of a streamed `hello` name the answer before, and belong to none.
+//! An answer names the request it is to. Requests that say that more comes (unacknowledged writes) have no answer by
+//! design; further answers of an exhausted cursor or of a streamed `hello` name the answer before, and belong to none.
 
 mod document;
 

@@ -1,9 +1,9 @@
 //! MySQL and MariaDB: login, text and prepared statements, several results, LOAD DATA LOCAL.
 //!
-//! One exchange a command (the client's packet with sequence 0); `CONNECT` is the login up to OK or an error. Several results are one
-//! exchange, and the data of LOAD DATA LOCAL belong to the request. What a result looks like is mostly read from the packets themselves, so
-//! that a connection seen from its middle is read as well: only a prepared statement needs to know whether the client does without EOF packets,
-//! which the login or the first result says.
+//! One exchange a command (the client's packet with sequence 0); `CONNECT` is the login up to OK or an error. Several
+//! results are one exchange, and the data of LOAD DATA LOCAL belong to the request. What a result looks like is mostly
+//! read from the packets themselves, so that a connection seen from its middle is read as well: only a prepared
+//! statement needs to know whether the client does without EOF packets, which the login or the first result says.
 
 mod reply;
 
@@ -22,7 +22,8 @@ pub(super) const PROTOCOL: Protocol =
 /// Bytes of a statement from which its fingerprint is made.
 const STATEMENT: usize = 1_024;
 
-/// Bytes of a server's packet that are looked at: an OK packet up to its flags has 24 with its header; a greeting needs its version too.
+/// Bytes of a server's packet that are looked at: an OK packet up to its flags has 24 with its header; a greeting needs
+/// its version too.
 const REPLY: usize = 128;
 
 /// Prepared statements whose fingerprint is remembered on a connection.

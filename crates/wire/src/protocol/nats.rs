@@ -1,8 +1,9 @@
 //! NATS: requests and replies over inboxes, pings, and the acknowledgements of verbose connections.
 //!
-//! A publication that names a reply subject is a request; the first message to that subject answers it, be it a service's reply, an
-//! acknowledgement of JetStream, or the server's `503` when nobody listens. For the service the server asks: a message with a reply subject is
-//! answered by the publication to it. Other publications have no answer by design, unless the connection is verbose.
+//! A publication that names a reply subject is a request; the first message to that subject answers it, be it a
+//! service's reply, an acknowledgement of JetStream, or the server's `503` when nobody listens. For the service the
+//! server asks: a message with a reply subject is answered by the publication to it. Other publications have no answer
+//! by design, unless the connection is verbose.
 
 use std::collections::VecDeque;
 

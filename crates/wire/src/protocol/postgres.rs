@@ -1,8 +1,9 @@
 //! PostgreSQL, protocol 3: simple and extended queries, pipelines, COPY, start-up.
 //!
-//! One exchange for a Query, a function call, or a batch that Sync ends (`EXT`), answered by ReadyForQuery; SSLRequest and GSSENCRequest are
-//! answered by one byte; `STARTUP` ends at the first ReadyForQuery. CopyData, CopyDone and passwords belong to the request. What the server
-//! sends while no request is open (notices, notifications, changed parameters) belongs to none.
+//! One exchange for a Query, a function call, or a batch that Sync ends (`EXT`), answered by ReadyForQuery; SSLRequest
+//! and GSSENCRequest are answered by one byte; `STARTUP` ends at the first ReadyForQuery. CopyData, CopyDone and
+//! passwords belong to the request. What the server sends while no request is open (notices, notifications, changed
+//! parameters) belongs to none.
 
 use std::collections::HashMap;
 
@@ -66,7 +67,8 @@ struct Postgres {
     single: u32,
     /// An extended batch is open.
     batch: bool,
-    /// The client sent Terminate, which the server reads when it has answered everything before it, and no error came after.
+    /// The client sent Terminate, which the server reads when it has answered everything before it, and no error came
+    /// after.
     terminated: bool,
     passing: [Passing; 2],
     /// Fingerprints by the hash of the statement's name.
@@ -141,8 +143,8 @@ impl Frames for Postgres {
     }
 
     fn begins_whole(&self) -> bool {
-        // A Flush before it belongs to a request, even after a ReadyForQuery: a client that pipelines has sent part of the next batch by then
-        // (`pgsql_mix`, begun at frame 99).
+        // A Flush before it belongs to a request, even after a ReadyForQuery: a client that pipelines has sent part of
+        // the next batch by then (`pgsql_mix`, begun at frame 99).
         false
     }
 

@@ -1,7 +1,8 @@
 //! Redis: RESP2 and RESP3.
 //!
-//! Replies come in the order of the commands. RESP3 pushes and messages of subscriptions belong to no command; (un)subscribing to n channels
-//! gets n replies. Commands after `CLIENT REPLY OFF` or `SKIP` get none. What follows `MONITOR` is a stream and is not read.
+//! Replies come in the order of the commands. RESP3 pushes and messages of subscriptions belong to no command;
+//! (un)subscribing to n channels gets n replies. Commands after `CLIENT REPLY OFF` or `SKIP` get none. What follows
+//! `MONITOR` is a stream and is not read.
 
 use super::line::{decimal, line_len, push_text, trim_end};
 use crate::decoder::{Context, Decoder, Detection, Protocol, Side, Step};

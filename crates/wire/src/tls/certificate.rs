@@ -66,7 +66,8 @@ fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
     Some(days(year, month, day) * 86_400 + field(2)? * 3_600 + field(3)? * 60 + field(4)?)
 }
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar: years begin in March, so that the leap day is the last of its year.
+/// Days from 1970-01-01 to a day of the Gregorian calendar: years begin in March, so that the leap day is the last of
+/// its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;

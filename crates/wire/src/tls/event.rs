@@ -74,12 +74,13 @@ pub struct TlsHandshake {
     pub version: Option<TlsVersion>,
     /// The name that the client requested (SNI); empty when it named none.
     pub server_name: String,
-    /// The protocol that was negotiated by ALPN, such as `h2`. In TLS 1.3 the server's choice is encrypted: then the client's offers,
-    /// separated by commas. Empty without ALPN.
+    /// The protocol that was negotiated by ALPN, such as `h2`. In TLS 1.3 the server's choice is encrypted: then the
+    /// client's offers, separated by commas. Empty without ALPN.
     pub alpn: String,
     /// Whether `alpn` is the server's choice.
     pub is_alpn_chosen: bool,
-    /// When the server's certificate expires, in seconds after 1970; only visible up to TLS 1.2, and not when a session is resumed.
+    /// When the server's certificate expires, in seconds after 1970; only visible up to TLS 1.2, and not when a session
+    /// is resumed.
     pub expires: Option<i64>,
 }
 

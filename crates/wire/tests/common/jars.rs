@@ -1,5 +1,5 @@
-//! Servers that Maven brings. They are tried where OGIVE_LIVE_LONG is set: jars of some tens of megabytes are fetched once, and a JVM
-//! takes its time.
+//! Servers that Maven brings. They are tried where OGIVE_LIVE_LONG is set: jars of some tens of megabytes are fetched
+//! once, and a JVM takes its time.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,11 +1,12 @@
-//! Service level objectives, as Sloth or OpenSLO files have them, made into rules: burn rates of the error budget over several windows.
+//! Service level objectives, as Sloth or OpenSLO files have them, made into rules: burn rates of the error budget over
+//! several windows.
 //!
-//! Format: `prometheus/v1` of Sloth with events or a ratio, and with `latency` (a histogram and a threshold) beside them; `openslo/v1`
-//! SLOs with an indicator of their own, ratio or threshold.
-//! The windows and factors are those of the SRE workbook, chapter 5: 2 % of the budget of 30 days in an hour and 5 % in six page,
-//! 10 % in a day and 10 % in three make a ticket.
-//! With few events the confidence decides: an alert needs the lower bound of the share of errors (Wilson 1927, one-sided 95 %) in its
-//! long window above the limit, and its short window contradicts only with [`EVENTS_MIN`] events or more.
+//! Format: `prometheus/v1` of Sloth with events or a ratio, and with `latency` (a histogram and a threshold) beside
+//! them; `openslo/v1` SLOs with an indicator of their own, ratio or threshold. The windows and factors are those of the
+//! SRE workbook, chapter 5: 2 % of the budget of 30 days in an hour and 5 % in six page, 10 % in a day and 10 % in
+//! three make a ticket. With few events the confidence decides: an alert needs the lower bound of the share of errors
+//! (Wilson 1927, one-sided 95 %) in its long window above the limit, and its short window contradicts only with
+//! [`EVENTS_MIN`] events or more.
 
 mod objective;
 mod openslo;

@@ -88,7 +88,8 @@ pub(crate) fn check_count(name: &str, count: usize) -> Result<(), String> {
     Err(format!("wrong number of args for {name}: want {want} got {count}"))
 }
 
-/// The result of a function. `and` and `or` are handled by the caller, because they evaluate no more arguments than they need.
+/// The result of a function. `and` and `or` are handled by the caller, because they evaluate no more arguments than
+/// they need.
 pub(crate) fn call(name: &str, arguments: &[Value], site: &Site<'_>) -> Result<Value, String> {
     let float = |at: usize| number(&arguments[at]);
     let text = |at: usize| text_of(&arguments[at]);

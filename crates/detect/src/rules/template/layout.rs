@@ -1,4 +1,5 @@
-//! Times by a layout, as Go writes them: the layout is the reference time, Monday 2 January 2006 15:04:05, in the wanted form.
+//! Times by a layout, as Go writes them: the layout is the reference time, Monday 2 January 2006 15:04:05, in the
+//! wanted form.
 
 use super::time::{Civil, MONTHS, WEEKDAYS};
 

@@ -1,8 +1,8 @@
 //! Templates of labels and annotations: the language of Go's `text/template` with the functions of Prometheus.
 //!
 //! Limits: [`DEPTH_MAX`], [`STEPS_MAX`] and [`OUTPUT_BYTES_MAX`] bound what one template may cost.
-//! Failure: a template that is refused when it is parsed refuses its rule file; one that fails while it is expanded leaves
-//! its error in the text, as elsewhere.
+//! Failure: a template that is refused when it is parsed refuses its rule file; one that fails while it is expanded
+//! leaves its error in the text, as elsewhere.
 
 mod compare;
 mod execute;

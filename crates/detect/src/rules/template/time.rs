@@ -4,8 +4,8 @@ use super::number::float_text;
 
 const NS: i128 = 1_000_000_000;
 
-/// Year, month and day of a day counted from 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant, "chrono-compatible
-/// low-level date algorithms").
+/// Year, month and day of a day counted from 1970-01-01 in the proleptic Gregorian calendar (Howard Hinnant,
+/// "chrono-compatible low-level date algorithms").
 fn civil(days: i128) -> (i128, i128, i128) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

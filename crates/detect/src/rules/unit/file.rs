@@ -133,8 +133,8 @@ impl TestFile {
         Ok(file)
     }
 
-    /// Makes the first check of one test, chosen by `seed`, expect something else: if its rules are really checked, the file fails then.
-    /// False when there is nothing to change.
+    /// Makes the first check of one test, chosen by `seed`, expect something else: if its rules are really checked, the
+    /// file fails then. False when there is nothing to change.
     pub fn mutate(&mut self, seed: usize) -> bool {
         let count = self.tests.len();
         (0..count).any(|offset| self.tests[(seed + offset) % count].mutate())

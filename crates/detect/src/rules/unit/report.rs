@@ -65,7 +65,8 @@ impl Failure {
     }
 }
 
-/// The lines of both texts in order, by their longest common subsequence. Texts of more than 2,000 lines are shown one after the other.
+/// The lines of both texts in order, by their longest common subsequence. Texts of more than 2,000 lines are shown one
+/// after the other.
 fn differences<'t>(left: &'t [String], right: &'t [String]) -> Vec<(char, &'t str)> {
     const LINES_MAX: usize = 2000;
     let mut common =

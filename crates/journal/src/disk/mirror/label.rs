@@ -49,7 +49,8 @@ pub(super) struct Label {
     pub(super) epoch: u64,
     /// The members that are current in this epoch, with where they were.
     pub(super) current: Vec<(u64, PathBuf)>,
-    /// Epochs, this one last, each with a number drawn when it began: two members that went on without each other differ.
+    /// Epochs, this one last, each with a number drawn when it began: two members that went on without each other
+    /// differ.
     pub(super) history: Vec<(u64, u64)>,
 }
 

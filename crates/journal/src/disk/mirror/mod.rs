@@ -76,8 +76,8 @@ impl Shared {
         MirrorFile::new(Arc::clone(self), path.to_owned(), handles, length)
     }
 
-    /// Opens a file that is about to be removed for those who read it and have not opened it on this member, which joined later: when the
-    /// others fail, they go on reading here.
+    /// Opens a file that is about to be removed for those who read it and have not opened it on this member, which
+    /// joined later: when the others fail, they go on reading here.
     fn open_for_readers(&self, path: &Path, at: usize, slot: &Slot) {
         for handles in self.readers().get(path).into_iter().flatten().filter_map(Weak::upgrade) {
             let is_open = matches!(handles.read().get(at), Some(Some(_)));
@@ -146,9 +146,9 @@ impl MirrorDisk {
         self.0.read().label.epoch
     }
 
-    /// Looks at the label of every live member. One that is gone (the directory was removed, its disk unmounted) takes its
-    /// member out, if another stays; one that says something else is written again. Call it now and then: files that are
-    /// open go on taking bytes when their names are gone.
+    /// Looks at the label of every live member. One that is gone (the directory was removed, its disk unmounted) takes
+    /// its member out, if another stays; one that says something else is written again. Call it now and then: files
+    /// that are open go on taking bytes when their names are gone.
     pub fn check(&self) -> Vec<Finding> {
         self.0.sum_healed();
         let expected = {

@@ -126,8 +126,8 @@ fn check_members(members: &[Member]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does `work`, which fills `target`, with the directory locked and labelled as not yet filled: who opens it before the work is
-/// done is refused.
+/// Does `work`, which fills `target`, with the directory locked and labelled as not yet filled: who opens it before the
+/// work is done is refused.
 ///
 /// # Errors
 /// [`Error::Mirror`] when the directory is not empty; the work's, and then the label stays.
@@ -161,8 +161,8 @@ pub fn added_members(members: &[Member]) -> Vec<PathBuf> {
     added.map(|(_, path)| path.clone()).collect()
 }
 
-/// Refuses, before anything is written, a directory that cannot be filled: one that somebody uses, one inside of a data directory, and
-/// one that is not empty. That of the mirror `store` may hold what it held.
+/// Refuses, before anything is written, a directory that cannot be filled: one that somebody uses, one inside of a data
+/// directory, and one that is not empty. That of the mirror `store` may hold what it held.
 pub(super) fn refuse_used(target: &Member, store: Option<u128>) -> Result<(), Error> {
     let (disk, root) = (&*target.disk, &target.root);
     let refuse = |problem: String| Err(Error::Mirror { problem });

@@ -36,8 +36,8 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Called again and again during a rebuild: may wait, so that the copy goes no faster than is wanted, and may end it with
-/// an error.
+/// Called again and again during a rebuild: may wait, so that the copy goes no faster than is wanted, and may end it
+/// with an error.
 pub type Pace<'a> = &'a mut dyn FnMut(Progress) -> Result<(), Error>;
 
 /// Copies a file from byte `from` on, whole and durable when it returns; gives the bytes.
@@ -72,7 +72,8 @@ fn name_copy(target: &End, new: &Path, path: &Path) -> Result<(), Error> {
     target.disk.sync_dir(path.parent().expect("a file has a directory"))
 }
 
-/// Makes the target's file at `to`, from byte `from` on, what the source's `inner` is; durable when it returns. Gives the bytes.
+/// Makes the target's file at `to`, from byte `from` on, what the source's `inner` is; durable when it returns. Gives
+/// the bytes.
 fn copy_to(
     source: &End,
     target: &End,
@@ -194,8 +195,8 @@ fn remove_below(slot: &End, inner: &Path) -> Result<(), Error> {
 }
 
 impl MirrorDisk {
-    /// Fills `new` with everything and makes it live; `old` leaves then, if one is named. `new` is an empty directory, or a
-    /// member that is out. `before` is called with each file that is to be copied: the moment to heal it.
+    /// Fills `new` with everything and makes it live; `old` leaves then, if one is named. `new` is an empty directory,
+    /// or a member that is out. `before` is called with each file that is to be copied: the moment to heal it.
     ///
     /// # Errors
     /// [`Error::Mirror`] when it cannot be done now; what the disks or `pace` say.
@@ -217,8 +218,8 @@ impl MirrorDisk {
         done
     }
 
-    /// Makes the copy at `to` of a file anew from the one at `from`: most of it while others go on, what was added meanwhile while
-    /// nothing changes. See [`Disk::restore`].
+    /// Makes the copy at `to` of a file anew from the one at `from`: most of it while others go on, what was added
+    /// meanwhile while nothing changes. See [`Disk::restore`].
     pub(super) fn copy_anew(&self, path: &Path, from: usize, to: usize) -> Result<bool, Error> {
         assert_ne!(from, to, "a copy of {} is made of another one", path.display());
         let inner = self.0.inner(path);
@@ -382,7 +383,8 @@ impl MirrorDisk {
         self.switch(&mut copied, at, old)
     }
 
-    /// What changed since this was last asked. The higher in the tree first: what lies deeper may be another name of it.
+    /// What changed since this was last asked. The higher in the tree first: what lies deeper may be another name of
+    /// it.
     fn changed_since(&self) -> Vec<(PathBuf, u64)> {
         let changed = self.0.changed().replace(BTreeMap::new()).unwrap_or_default();
         let mut changed: Vec<(PathBuf, u64)> = changed.into_iter().collect();

@@ -86,8 +86,9 @@ fn a_member_that_fails_goes_and_its_stale_copy_is_never_read() {
     assert!(open_two(&a, &b, 4).unwrap().1.is_empty());
 }
 
-/// A query failed with `0000000000000006.block does not exist`: its block was opened while one disk was out, that disk was filled,
-/// the block was merged away, and the other disk died. A file that is open is read to its end, wherever it was opened.
+/// A query failed with `0000000000000006.block does not exist`: its block was opened while one disk was out, that disk
+/// was filled, the block was merged away, and the other disk died. A file that is open is read to its end, wherever it
+/// was opened.
 #[test]
 fn a_removed_file_is_read_on_a_member_that_joined_after_it_was_opened() {
     let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
@@ -327,7 +328,8 @@ fn a_directory_that_vanishes_is_missed_and_a_label_that_rots_is_written_again() 
     assert_eq!(states(&mirror), [MemberState::Out, MemberState::Live]);
 }
 
-/// One line for each healed piece filled the log of a server with a bad disk. Now the first ones stand there, and how many more.
+/// One line for each healed piece filled the log of a server with a bad disk. Now the first ones stand there, and how
+/// many more.
 #[test]
 fn many_healed_pieces_are_reported_in_a_few_sentences() {
     let (a, b) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
@@ -395,7 +397,8 @@ fn a_directory_that_cannot_be_filled_is_refused_and_left_as_it_was() {
     assert_eq!(all(), before);
 }
 
-/// A directory that is added while the mirror is in use is found again at the next start, wherever it is; those that were named are not.
+/// A directory that is added while the mirror is in use is found again at the next start, wherever it is; those that
+/// were named are not.
 #[test]
 fn a_directory_that_was_added_is_known_to_the_others() {
     let (a, b, c) = (SimulatedDisk::new(1), SimulatedDisk::new(2), SimulatedDisk::new(3));

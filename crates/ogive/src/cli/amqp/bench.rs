@@ -1,8 +1,9 @@
 //! `ogive amqp bench`: how many messages a second a queue takes with confirms, and a server that reads it stores.
 //!
-//! Each message is a batch of delta samples of [`SERIES`] series, persistent and confirmed unless they are transient; several publishers
-//! share one connection, each with a channel and a source of its own. The server's figure counts from the first message sent to the last
-//! one stored, and is only printed when exactly as many samples are accepted as were sent.
+//! Each message is a batch of delta samples of [`SERIES`] series, persistent and confirmed unless they are transient;
+//! several publishers share one connection, each with a channel and a source of its own. The server's figure counts
+//! from the first message sent to the last one stored, and is only printed when exactly as many samples are accepted as
+//! were sent.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,11 +1,10 @@
 //! Readings handed from one CPU to another: does time go back on the way, and how far are the CPUs' clocks apart?
 //!
-//! Two threads, each bound to its CPU, answer each other: whoever sees the other's reading reads its own clock and hands that
-//! on. A reading below the one that it answers is time that went back.
-//! *Invariants*: the least delay of each direction holds the offset: `(least forth - least back) / 2`, exact to half the
-//! difference of the two true least delays.
-//! *Limits*: the readings are below 2^63 (292 years of nanoseconds, 97 of ticks at 3 GHz). *Failure*: where a thread cannot be
-//! bound, the counts are right and the offset is not reported.
+//! Two threads, each bound to its CPU, answer each other: whoever sees the other's reading reads its own clock and
+//! hands that on. A reading below the one that it answers is time that went back. *Invariants*: the least delay of each
+//! direction holds the offset: `(least forth - least back) / 2`, exact to half the difference of the two true least
+//! delays. *Limits*: the readings are below 2^63 (292 years of nanoseconds, 97 of ticks at 3 GHz). *Failure*: where a
+//! thread cannot be bound, the counts are right and the offset is not reported.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,7 +27,8 @@ pub(super) struct Handoffs {
     pub(super) backward: u64,
     /// The largest such step, nanoseconds.
     pub(super) worst_ns: u64,
-    /// How far the second CPU's clock is ahead of the first's; `None` when a thread was not bound or no reading went forward.
+    /// How far the second CPU's clock is ahead of the first's; `None` when a thread was not bound or no reading went
+    /// forward.
     pub(super) offset_ns: Option<f64>,
 }
 
@@ -71,7 +71,8 @@ struct HandoffRun {
     budget: Duration,
 }
 
-/// Two words that share no cache line: readings, with a bit that flips each time so that equal readings are distinguished.
+/// Two words that share no cache line: readings, with a bit that flips each time so that equal readings are
+/// distinguished.
 #[repr(align(128))]
 #[derive(Default)]
 struct Word(AtomicU64);
@@ -107,8 +108,8 @@ fn play<F: Fn() -> u64>(
     for turn in 1.. {
         let mut spins = 0;
         let word = loop {
-            // ORDERING: Acquire; pairs with the Release below: whoever sees the word learned it from its writer, so that a
-            // reading after it may not be below.
+            // ORDERING: Acquire; pairs with the Release below: whoever sees the word learned it from its writer, so
+            // that a reading after it may not be below.
             let word = other.0.load(Ordering::Acquire);
             if word != seen {
                 break word;

@@ -1,9 +1,10 @@
 //! The kernel's clock source: asked for, and switched with a way back.
 //!
-//! *Format*: two files of sysfs, `current_clocksource` (a name; writing one switches) and `available_clocksource` (names with
-//! blanks between them), written by the Linux kernel's kernel/time/clocksource.c.
-//! *Failure*: where the files cannot be read, nothing is known. A [`Switch`] puts the first source back when it is dropped,
-//! which a panic does too; only SIGKILL and a power cut are left, and the message before the first switch says how to go back by hand.
+//! *Format*: two files of sysfs, `current_clocksource` (a name; writing one switches) and `available_clocksource`
+//! (names with blanks between them), written by the Linux kernel's kernel/time/clocksource.c. *Failure*: where the
+//! files cannot be read, nothing is known. A [`Switch`] puts the first source back when it is dropped, which a panic
+//! does too; only SIGKILL and a power cut are left, and the message before the first switch says how to go back by
+//! hand.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! What the kernel logs about its clocks, such as "tsc: Marking TSC unstable due to clocksource watchdog".
 //!
-//! *Format*: records of /dev/kmsg (the kernel's Documentation/ABI/testing/dev-kmsg): `priority,sequence,microseconds,flags;message`,
-//! one a read, with lines of properties behind the message that begin with a blank.
-//! *Limits*: [`MESSAGES_MAX`] a look; what was logged before the log was opened is not read.
-//! *Failure*: a host that does not show its log (`dmesg_restrict`, a container) has no messages. A record that was overwritten
+//! *Format*: records of /dev/kmsg (the kernel's Documentation/ABI/testing/dev-kmsg):
+//! `priority,sequence,microseconds,flags;message`, one a read, with lines of properties behind the message that begin
+//! with a blank. *Limits*: [`MESSAGES_MAX`] a look; what was logged before the log was opened is not read. *Failure*: a
+//! host that does not show its log (`dmesg_restrict`, a container) has no messages. A record that was overwritten
 //! before it was read is skipped, as the kernel says (EPIPE).
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! `ogive export`: stored samples as files for other systems.
 //!
-//! Invariants: every sample of the range that a selector fits is written once, or counted as left out; what the server refuses to give at
-//! once is read in parts, of series or of time.
+//! Invariants: every sample of the range that a selector fits is written once, or counted as left out; what the server
+//! refuses to give at once is read in parts, of series or of time.
 //! Limits: what one answer of `/v1/cells` may hold is in memory.
 
 mod reading;

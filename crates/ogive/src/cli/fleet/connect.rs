@@ -1,7 +1,7 @@
 //! `ogive fleet connect`: connections through a broker to a target that only the broker reaches.
 //!
-//! Threads: one, for all connections. Failure: a connection that is refused or breaks is reported and closed; the others, and
-//! further ones, go on.
+//! Threads: one, for all connections. Failure: a connection that is refused or breaks is reported and closed; the
+//! others, and further ones, go on.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

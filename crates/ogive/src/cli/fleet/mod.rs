@@ -120,8 +120,8 @@ pub(crate) enum FleetCommand {
         #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, global = true)]
         wait: Ms,
     },
-    /// Listens on this machine, and passes each connection on through a broker to a target that only the broker reaches.
-    /// The broker's own file lists what it may connect to ([fleet] connect).
+    /// Listens on this machine, and passes each connection on through a broker to a target that only the broker
+    /// reaches. The broker's own file lists what it may connect to ([fleet] connect).
     Connect {
         /// The broker.
         broker: String,

@@ -29,7 +29,8 @@ impl<'a> Extract<'a> {
         field.or_else(|| options.regex.as_ref().map(Self::Pattern))
     }
 
-    /// Passes the values of `line` to `each` until it returns false; returns whether there were any, and whether to continue.
+    /// Passes the values of `line` to `each` until it returns false; returns whether there were any, and whether to
+    /// continue.
     fn values(&self, line: &str, mut each: impl FnMut(&str) -> bool) -> (bool, bool) {
         let (mut is_found, mut goes_on) = (false, true);
         match self {

@@ -185,7 +185,8 @@ fn digit(text: &[u8], at: usize) -> Option<u64> {
     text.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| u64::from(byte - b'0'))
 }
 
-/// `e[+-]digits` at the start of `text`: the exponent and its length in bytes. An `e` without digits is not an exponent.
+/// `e[+-]digits` at the start of `text`: the exponent and its length in bytes. An `e` without digits is not an
+/// exponent.
 fn exponent(text: &[u8]) -> (i32, usize) {
     if !matches!(text.first(), Some(b'e' | b'E')) {
         return (0, 0);

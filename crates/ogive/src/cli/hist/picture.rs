@@ -1,8 +1,9 @@
 //! A histogram as rows of bars in a terminal, its values on a logarithmic axis.
 //!
-//! Invariants: every counted sample is in exactly one row; rows of one picture split a decade alike, and are about equally wide on the
-//! logarithmic axis ([`UNEVEN_MAX`]); a bar is as long as its row is dense, so that no edge appears where rows or bins change their
-//! width; no line is wider than asked. Bins fold into rows by a [`Level`]: the finest that is even and whose rows fit the height.
+//! Invariants: every counted sample is in exactly one row; rows of one picture split a decade alike, and are about
+//! equally wide on the logarithmic axis ([`UNEVEN_MAX`]); a bar is as long as its row is dense, so that no edge appears
+//! where rows or bins change their width; no line is wider than asked. Bins fold into rows by a [`Level`]: the finest
+//! that is even and whose rows fit the height.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -42,12 +43,13 @@ const fn every<const N: usize>(step: u8) -> [u8; N] {
     out
 }
 
-/// The widest row of a picture over its narrowest one. Rows of single bins are 9.5 times wider above a power of ten than
-/// below it: one sample would have a bar of nine times that of another. Twenty even rows a decade, as far as bins allow, stay below.
+/// The widest row of a picture over its narrowest one. Rows of single bins are 9.5 times wider above a power of ten
+/// than below it: one sample would have a bar of nine times that of another. Twenty even rows a decade, as far as bins
+/// allow, stay below.
 const UNEVEN_MAX: f64 = 1.8;
 
-/// From one row for each bin to one row for 64 decades. Where bins have equal widths, rows may be bins; otherwise they divide a decade into
-/// parts of about equal ratio, as preferred numbers do.
+/// From one row for each bin to one row for 64 decades. Where bins have equal widths, rows may be bins; otherwise they
+/// divide a decade into parts of about equal ratio, as preferred numbers do.
 const LEVELS: [Level; 12] = [
     Level { mantissas: &every::<90>(1), decades: 1 },
     Level { mantissas: &every::<45>(2), decades: 1 },

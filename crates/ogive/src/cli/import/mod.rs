@@ -1,9 +1,10 @@
 //! `ogive import`: files of other systems, read in bounded memory and sent as numbered batches.
 //!
-//! Invariants: the source of a file's batches is made of what it holds and of the options, and the batches follow from both; so an import
-//! that was cut off is gone on with by the same command, and one that is run twice stores nothing twice.
-//! Failure: a line that cannot be read and a sample that the server rejects are counted by reason with their lines; a server that is away
-//! or busy is asked again ([`send::TRIES`] times).
+//! Invariants: the source of a file's batches is made of what it holds and of the options, and the batches follow from
+//! both; so an import that was cut off is gone on with by the same command, and one that is run twice stores nothing
+//! twice.
+//! Failure: a line that cannot be read and a sample that the server rejects are counted by reason with their lines; a
+//! server that is away or busy is asked again ([`send::TRIES`] times).
 
 mod file;
 mod send;

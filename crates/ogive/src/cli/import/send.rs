@@ -87,7 +87,8 @@ fn send(session: &Session<'_>, numbered: &Numbered, out: &mut Sent) -> Result<()
     Ok(())
 }
 
-/// The positions in the order in which a frame numbers its samples: floats, histograms of integers, those of floats, texts.
+/// The positions in the order in which a frame numbers its samples: floats, histograms of integers, those of floats,
+/// texts.
 fn in_frame(batch: &Batch, places: &[u64]) -> Vec<u64> {
     let column = |at: &usize| match &batch.samples[*at] {
         Ok(sample) => match sample.value {

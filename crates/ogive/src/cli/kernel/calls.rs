@@ -20,8 +20,8 @@ pub(crate) struct Calls {
     /// Observe for this many seconds.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// Count calls of functions too, each exactly: of the command's program and the libraries with which it is linked, or of
-    /// all files of which the process has code. Takes about a microsecond for each call.
+    /// Count calls of functions too, each exactly: of the command's program and the libraries with which it is linked,
+    /// or of all files of which the process has code. Takes about a microsecond for each call.
     #[arg(long)]
     functions: bool,
     /// Count calls of the functions of this file, such as libc.so.6, or a library that is loaded later. Repeatable.

@@ -1,7 +1,9 @@
-//! Why an answer is empty: whether its series are there at all, when they last had a sample, and what was probably meant.
+//! Why an answer is empty: whether its series are there at all, when they last had a sample, and what was probably
+//! meant.
 //!
 //! Limits: [`SELECTORS_MAX`] selectors of an expression are looked at, with at most four requests each.
-//! Failure: a server that cannot answer one of these requests, such as a Prometheus without experimental functions, costs that hint.
+//! Failure: a server that cannot answer one of these requests, such as a Prometheus without experimental functions,
+//! costs that hint.
 
 use std::collections::BTreeSet;
 

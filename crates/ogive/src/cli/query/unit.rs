@@ -1,4 +1,5 @@
-//! The unit of an expression's result, as far as the names in it let it be known: the same rules as the page has (`ui/src/units.ts`).
+//! The unit of an expression's result, as far as the names in it let it be known: the same rules as the page has
+//! (`ui/src/units.ts`).
 
 use ogive_query::ast::{AggregateOp, Call, Expr, ExprKind};
 

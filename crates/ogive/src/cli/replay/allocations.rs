@@ -1,5 +1,6 @@
-//! How often the allocator is asked, by thread: with the feature `count-allocations`, which puts a counter in front of the system's
-//! allocator; nothing without it. A counter in every build would cost `serve` a thread-local look for each allocation.
+//! How often the allocator is asked, by thread: with the feature `count-allocations`, which puts a counter in front of
+//! the system's allocator; nothing without it. A counter in every build would cost `serve` a thread-local look for each
+//! allocation.
 
 /// Allocations that were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -113,8 +113,8 @@ pub(crate) fn run(options: &Replay) -> anyhow::Result<ExitCode> {
 /// The last time that a cell may end at: seconds in 32 bits.
 const CELLS_END_NS: i64 = u32::MAX as i64 * 1_000_000_000;
 
-/// How often a recording is replayed to reach that many samples, as far as cells have times: each pass is shifted by its duration, and one
-/// pass precedes those that are counted.
+/// How often a recording is replayed to reach that many samples, as far as cells have times: each pass is shifted by
+/// its duration, and one pass precedes those that are counted.
 pub(crate) fn passes(recorded: &Recorded, samples: u64) -> u32 {
     let left_ns = CELLS_END_NS.saturating_sub(recorded.last_ns).max(0);
     let most = (left_ns / recorded.span_ns()).clamp(1, i64::from(u32::MAX - 1));
@@ -249,7 +249,8 @@ fn print_memory(cost: &Cost) {
     }
 }
 
-/// The share of their time that threads were on a CPU, in percent. A thread that waits for others yields, which counts as busy.
+/// The share of their time that threads were on a CPU, in percent. A thread that waits for others yields, which counts
+/// as busy.
 fn busy(cpu_ns: u64, threads: usize, wall_ns: u64) -> f64 {
     cpu_ns as f64 * 100.0 / (wall_ns.max(1) as f64 * threads as f64)
 }

@@ -116,8 +116,8 @@ impl cells::Sink for Tally {
     }
 }
 
-/// Decode and quantizer: `how.passes` passes, each shifted by the recorded duration relative to the previous one, after one that fills the
-/// tables and is not counted. With the recorded timing there is only that one pass, and it counts.
+/// Decode and quantizer: `how.passes` passes, each shifted by the recorded duration relative to the previous one, after
+/// one that fills the tables and is not counted. With the recorded timing there is only that one pass, and it counts.
 pub(crate) fn quantize(recorded: &Recorded, how: ReplayOptions) -> anyhow::Result<Cost> {
     let options = cells::Options {
         // Nothing is too late, and only the sources give the time.

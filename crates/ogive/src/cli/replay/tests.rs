@@ -38,8 +38,9 @@ impl ogive_store::Clock for Wall {
     }
 }
 
-/// A store with twenty batches of eleven samples in its journal: ten floats, named by identity from the second batch on, and a
-/// histogram now and then; dropped without a flush. Gives what a live view sees as each batch is acknowledged.
+/// A store with twenty batches of eleven samples in its journal: ten floats, named by identity from the second batch
+/// on, and a histogram now and then; dropped without a flush. Gives what a live view sees as each batch is
+/// acknowledged.
 fn record(directory: &Path) -> Vec<Vec<Item>> {
     record_as(directory, Options::default(), |_, _| None)
 }
@@ -115,8 +116,9 @@ impl NoticeLog {
     }
 }
 
-/// A server is killed in the middle: what its live cells held is in the journal, because a batch is durable before anybody sees it. Replaying
-/// the journal, in one go and with nothing closed meanwhile, gives the same cells as were emitted live.
+/// A server is killed in the middle: what its live cells held is in the journal, because a batch is durable before
+/// anybody sees it. Replaying the journal, in one go and with nothing closed meanwhile, gives the same cells as were
+/// emitted live.
 #[test]
 fn live_cells_after_a_restart_are_those_before_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -221,8 +223,9 @@ fn the_recorded_timing_is_kept_at_a_multiple_of_its_speed() {
     assert!(cost.wall_ns >= 5_700_000, "no faster than asked for: {} ns", cost.wall_ns);
 }
 
-/// Each pass is later than the one before by the stretch that was recorded. A sample of three years ago beside one of today, as the README
-/// makes them, and from the 27th pass on all were beyond the last cell, refused, and counted as work.
+/// Each pass is later than the one before by the stretch that was recorded. A sample of three years ago beside one of
+/// today, as the README makes them, and from the 27th pass on all were beyond the last cell, refused, and counted as
+/// work.
 #[test]
 fn passes_end_before_time_does() {
     let recorded = |first_ns: i64, samples: u64| Recorded {
@@ -256,8 +259,8 @@ fn an_empty_directory_is_told_in_words() {
     }
 }
 
-/// A sender falls two seconds behind: the journal says when its batches came, and a replay takes each of them whatever its pace. How many are late
-/// depends on the pace: what a thread takes in one turn is merged before anything closes.
+/// A sender falls two seconds behind: the journal says when its batches came, and a replay takes each of them whatever
+/// its pace. How many are late depends on the pace: what a thread takes in one turn is merged before anything closes.
 #[test]
 fn arrivals_are_recorded_and_a_replay_goes_by_them() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Lists of CPUs and of numbers of workers.
 
-/// The largest number of workers, and of different numbers of them: each is a run of the command, and copies are a process each.
+/// The largest number of workers, and of different numbers of them: each is a run of the command, and copies are a
+/// process each.
 const WORKERS_MAX: u32 = 1024;
 
 /// Numbers such as `0-3,8`, each up to `most`, in the order in which they are written.

@@ -1,8 +1,9 @@
 //! Where threads of a workload wait, as /proc has it: read again and again while they live.
 //!
 //! Run and wait times are the kernel's counters, of which the last reading before a thread's end counts: at most
-//! [`INTERVAL`] of each thread are missed. That a thread is in futex is seen at the moments of reading. As many threads as there
-//! are more than workers are taken to wait there for no lock: a main thread that joins the others, or a pool that has nothing to do.
+//! [`INTERVAL`] of each thread are missed. That a thread is in futex is seen at the moments of reading. As many threads
+//! as there are more than workers are taken to wait there for no lock: a main thread that joins the others, or a pool
+//! that has nothing to do.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

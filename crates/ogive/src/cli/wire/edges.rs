@@ -1,7 +1,8 @@
 //! Who talks to whom: a client's address, a service and a protocol, which the page draws its map of services from.
 //!
-//! Limits: the first [`FIRST`] edges have series of their own; a later one has once it was seen [`FREQUENT`] times, up to [`MAX_EDGES`].
-//! The others count under the client `other` of their service, and beyond [`MAX_OTHERS`] of those under no service's.
+//! Limits: the first [`FIRST`] edges have series of their own; a later one has once it was seen [`FREQUENT`] times, up
+//! to [`MAX_EDGES`]. The others count under the client `other` of their service, and beyond [`MAX_OTHERS`] of those
+//! under no service's.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

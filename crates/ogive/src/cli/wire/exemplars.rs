@@ -1,11 +1,11 @@
-//! The slowest exchanges with their heads, without secrets: printed for a file, and as slow traces and exemplars for a server.
+//! The slowest exchanges with their heads, without secrets: printed for a file, and as slow traces and exemplars for a
+//! server.
 //!
-//! *Format*: a slow trace (docs/formats/trace.md) of the series `ogive_wire_total_slow` with the row's labels, whose stages are request,
-//! service and response; and an exemplar (docs/formats/exemplar.md) of `ogive_wire_total_seconds` whose labels are the head, the client and
-//! the status.
-//! *Invariants*: a head is made of what a decoder was made to show: a path's template, the names of a query's parameters, a statement's
-//! fingerprint, a command. No value that a user typed is in it.
-//! *Limits*: as many as were asked for, of a second where they are sent, else of all.
+//! *Format*: a slow trace (docs/formats/trace.md) of the series `ogive_wire_total_slow` with the row's labels, whose
+//! stages are request, service and response; and an exemplar (docs/formats/exemplar.md) of `ogive_wire_total_seconds`
+//! whose labels are the head, the client and the status. *Invariants*: a head is made of what a decoder was made to
+//! show: a path's template, the names of a query's parameters, a statement's fingerprint, a command. No value that a
+//! user typed is in it. *Limits*: as many as were asked for, of a second where they are sent, else of all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! What was measured: histograms by service, protocol, operation and class of the answer.
 //!
-//! Limits: the most frequent operations, and [`MAX_ROWS`] rows; what is beyond them counts under `other` of its service, and beyond
-//! [`MAX_OTHER_ROWS`] more under `other` of no service. [`MAX_FINDINGS`] findings are kept in full.
+//! Limits: the most frequent operations, and [`MAX_ROWS`] rows; what is beyond them counts under `other` of its
+//! service, and beyond [`MAX_OTHER_ROWS`] more under `other` of no service. [`MAX_FINDINGS`] findings are kept in full.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,8 +1,8 @@
 //! The observer inside a server or a broker: `[wire]` of their files, and its cells among their own.
 //!
-//! Failure: an interface that cannot be observed is one line of the log and counts in `ogive_wire_failed_interfaces`; the role
-//! starts all the same, and SIGHUP tries it again. A file of operations that is wrong keeps the role from starting; at a
-//! reload the rules stay as they were.
+//! Failure: an interface that cannot be observed is one line of the log and counts in `ogive_wire_failed_interfaces`;
+//! the role starts all the same, and SIGHUP tries it again. A file of operations that is wrong keeps the role from
+//! starting; at a reload the rules stay as they were.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,8 @@ impl WireRole {
         Ok(Self { options: options.clone(), rules, marks })
     }
 
-    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is polled.
+    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is
+    /// polled.
     pub(crate) fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let hangup = (!self.options.wire_interface.is_empty()).then(|| signal(SignalKind::hangup()));
         async move {

@@ -118,9 +118,10 @@ impl Question for FractionBounds {
     }
 }
 
-/// The share of the expected samples of a window that are present. Expected is one for each width of a cell; where the series
-/// has no width, one for each typical spacing: the tenth percentile of the gaps in the window, so that the gaps left by many
-/// missing samples are not taken for the normal spacing. None when a lone sample does not show the spacing.
+/// The share of the expected samples of a window that are present. Expected is one for each width of a cell; where the
+/// series has no width, one for each typical spacing: the tenth percentile of the gaps in the window, so that the gaps
+/// left by many missing samples are not taken for the normal spacing. None when a lone sample does not show the
+/// spacing.
 pub(super) fn presence(window: &Window<'_>, _: &[f64], _: &mut Site<'_>) -> Result<Cell, Error> {
     let mut times: Vec<i64> = window.float_times().iter().chain(window.histogram_times()).copied().collect();
     times.sort_unstable();

@@ -180,8 +180,8 @@ fn add_resets(
     Some(())
 }
 
-/// For functions that compare neighbours: where the window's floats and histograms begin when the newest sample at or before
-/// the start of the window counts as its first. None when there is nothing after the start.
+/// For functions that compare neighbours: where the window's floats and histograms begin when the newest sample at or
+/// before the start of the window counts as its first. None when there is nothing after the start.
 pub(super) fn anchored_from(window: &Window<'_>) -> Option<(usize, usize)> {
     if window.edges != Edges::Anchored {
         return Some((0, 0));

@@ -85,8 +85,8 @@ impl Coverage {
         if sampled == 0.0 { 1.0 } else { (sampled + to_start + to_end) / sampled }
     }
 
-    /// The increase between floats, of which the first is `first`, as one of `window`, or per second; `start` is a start
-    /// time inside the window before the first sample.
+    /// The increase between floats, of which the first is `first`, as one of `window`, or per second; `start` is a
+    /// start time inside the window before the first sample.
     pub(crate) fn rate(
         &self,
         first: f64,

@@ -78,9 +78,9 @@ fn within_extremes(histogram: &Hist, value: f64) -> f64 {
     histogram.min.map_or(value, |min| value.max(min))
 }
 
-/// The edges between which the `q` quantile certainly lies: of the bin that contains its rank, and of the next one where
-/// the rank falls between the two; limited to the minimum and the maximum where they are known. None when
-/// there are no samples.
+/// The edges between which the `q` quantile certainly lies: of the bin that contains its rank, and of the next one
+/// where the rank falls between the two; limited to the minimum and the maximum where they are known. None when there
+/// are no samples.
 pub(crate) fn quantile_bounds(q: f64, histogram: &Hist) -> Option<(f64, f64)> {
     let total = histogram.count - histogram.nan;
     if q.is_nan() {

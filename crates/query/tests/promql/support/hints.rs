@@ -1,7 +1,8 @@
 //! Counter reset hints as a Prometheus store gives them back.
 //!
 //! A sample behind the first of a chunk goes on from the one before it. A gauge, a reset, or another scheme begins a
-//! new chunk, whose first sample has no hint, unless its sender gave one (github.com/prometheus/prometheus, issue 15346).
+//! new chunk, whose first sample has no hint, unless its sender gave one (github.com/prometheus/prometheus, issue
+//! 15346).
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,8 @@ const fn with(question: Question, no_wait: (usize, usize, u8), about: usize) -> 
     Question { no_wait: Some(no_wait), about: Some(about), ..question }
 }
 
-/// All such methods, except for the messages themselves. `connection.tune` is not included: its answer begins nothing and ends nothing.
+/// All such methods, except for the messages themselves. `connection.tune` is not included: its answer begins nothing
+/// and ends nothing.
 const QUESTIONS: [Question; 22] = [
     question(START, "connection.start", START_OK),
     question(id(10, 40), "connection.open", id(10, 41)),

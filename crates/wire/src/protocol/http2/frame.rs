@@ -93,8 +93,8 @@ impl Frame {
         self.code == SETTINGS && self.flags == flags
     }
 
-    /// The part of a header block in `payload`: without padding, priority and promised stream. `None` when they do not fit, or when the
-    /// payload is incomplete.
+    /// The part of a header block in `payload`: without padding, priority and promised stream. `None` when they do not
+    /// fit, or when the payload is incomplete.
     pub(super) fn fragment<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
         if payload.len() != self.length {
             return None;

@@ -6,7 +6,8 @@ const NEVER: u16 = u16::MAX;
 /// The highest version that is accepted: twice what any API has today.
 pub(super) const VERSION_MAX: u16 = 40;
 
-/// By API key: the name, and the first version whose request header carries tagged fields (Kafka's message definitions, `flexibleVersions`).
+/// By API key: the name, and the first version whose request header carries tagged fields (Kafka's message definitions,
+/// `flexibleVersions`).
 const APIS: [(&str, u16); 88] = [
     ("Produce", 9),
     ("Fetch", 12),

@@ -1,11 +1,11 @@
 //! The contention experiment: how long is it from one call of a clock to the next, while other threads call it too?
 //!
-//! It has the shape of nanotiming, LMAX's experiment of 2016 (github.com/epickrram/nanotiming): threads beside the measuring
-//! one do nothing but read the clock; the measuring one takes the difference of each two readings in a row. Where nanotiming
-//! prints an integer mean, each difference goes into a histogram here, since on a shared machine the mean shows preemption alone.
-//! *Invariants*: every difference is counted once; the clocks take turns in slices of [`SLICE`], so that what disturbs one disturbs
-//! all; recording happens outside of the measured differences.
-//! *Limits*: a clock too coarse to see its own cost shows its step (COARSE: 0, and now and then a whole tick of the kernel).
+//! It has the shape of nanotiming, LMAX's experiment of 2016 (github.com/epickrram/nanotiming): threads beside the
+//! measuring one do nothing but read the clock; the measuring one takes the difference of each two readings in a row.
+//! Where nanotiming prints an integer mean, each difference goes into a histogram here, since on a shared machine the
+//! mean shows preemption alone. *Invariants*: every difference is counted once; the clocks take turns in slices of
+//! [`SLICE`], so that what disturbs one disturbs all; recording happens outside of the measured differences. *Limits*:
+//! a clock too coarse to see its own cost shows its step (COARSE: 0, and now and then a whole tick of the kernel).
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +40,8 @@ pub(super) struct Row {
 pub(super) struct Table {
     pub(super) threads: usize,
     pub(super) rows: Vec<Row>,
-    /// The share of all CPUs' time that the hypervisor gave to other guests meanwhile; `None` where the kernel does not report it.
+    /// The share of all CPUs' time that the hypervisor gave to other guests meanwhile; `None` where the kernel does not
+    /// report it.
     pub(super) steal: Option<f64>,
 }
 

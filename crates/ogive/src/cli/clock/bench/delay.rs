@@ -1,8 +1,8 @@
 //! Delays that are known: what does each clock say of some 25, 100 and 800 ns?
 //!
-//! A delay is a chain of multiplications, each of which waits for the one before, so that no processor can shorten it. Its true
-//! length is that of hundreds of them in a row, measured as a whole.
-//! *Invariants*: truth and readings are taken in turn, so that a change of the processor's speed changes both.
+//! A delay is a chain of multiplications, each of which waits for the one before, so that no processor can shorten it.
+//! Its true length is that of hundreds of them in a row, measured as a whole. *Invariants*: truth and readings are
+//! taken in turn, so that a change of the processor's speed changes both.
 
 use std::hint::black_box;
 

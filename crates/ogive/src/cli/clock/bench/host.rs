@@ -1,7 +1,7 @@
 //! What the host reports about itself: processor, load, and the time that a hypervisor took.
 //!
-//! *Format*: `/proc/stat`, its first line: `cpu user nice system idle iowait irq softirq steal ...` in ticks since the start
-//! (proc_stat(5)).
+//! *Format*: `/proc/stat`, its first line: `cpu user nice system idle iowait irq softirq steal ...` in ticks since the
+//! start (proc_stat(5)).
 
 /// Ticks of all CPUs since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Ctrl-C while the kernel's clock source is another one: it is put back first.
 //!
-//! *Threads*: one, which waits for SIGINT, SIGTERM and SIGHUP while a [`Switch`] lives; it ends the process with 128 plus the
-//! signal's number, as a shell expects.
+//! *Threads*: one, which waits for SIGINT, SIGTERM and SIGHUP while a [`Switch`] lives; it ends the process with 128
+//! plus the signal's number, as a shell expects.
 
 use std::sync::{Arc, Weak};
 

@@ -1,6 +1,7 @@
 //! `ogive clock bench`: what the clocks of this host do under contention, between CPUs, and with delays that are known.
 //!
-//! Each section runs all clocks in turn. With `--sources` the contention part is repeated under every clock source of the kernel.
+//! Each section runs all clocks in turn. With `--sources` the contention part is repeated under every clock source of
+//! the kernel.
 
 mod contention;
 mod delay;
@@ -68,7 +69,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 struct Part {
     source: String,
     tables: Vec<contention::Table>,
-    /// By how much CLOCK_MONOTONIC stepped relative to the counter when switching to this source; `None` for the one that was in use.
+    /// By how much CLOCK_MONOTONIC stepped relative to the counter when switching to this source; `None` for the one
+    /// that was in use.
     step_ns: Option<f64>,
 }
 

@@ -1,9 +1,9 @@
 //! `ogive clock watch`: follows the kernel's clock source and our clock, and shows what a change does to the numbers.
 //!
-//! *Invariants*: each [`PERIOD`] the kernel is asked and the clocks are compared with the counter, so that a change is reported within
-//! a second, a step beside it. One line an event; a line of figures alone only when they left their noise for three seconds.
-//! *Limits*: each look takes about 60 us, 0.06 % of a CPU.
-//! *Failure*: a reader that closes the pipe ends the command without an error.
+//! *Invariants*: each [`PERIOD`] the kernel is asked and the clocks are compared with the counter, so that a change is
+//! reported within a second, a step beside it. One line an event; a line of figures alone only when they left their
+//! noise for three seconds. *Limits*: each look takes about 60 us, 0.06 % of a CPU. *Failure*: a reader that closes the
+//! pipe ends the command without an error.
 
 mod event;
 mod figures;

@@ -1,9 +1,10 @@
-//! The thread that observes: it takes what the programs measured shortly before each second ends, and puts it into series.
+//! The thread that observes: it takes what the programs measured shortly before each second ends, and puts it into
+//! series.
 //!
-//! Invariants: a cell holds what was measured in its second, less the last [`LEAD`]; what was measured when the thread ends is in
-//! the series before it returns.
-//! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; without the scheduler's programs there
-//! are the counters of `/proc`.
+//! Invariants: a cell holds what was measured in its second, less the last [`LEAD`]; what was measured when the thread
+//! ends is in the series before it returns.
+//! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; without the scheduler's programs
+//! there are the counters of `/proc`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -32,7 +33,8 @@ use crate::cli::config_file;
 /// 50 ms before the end of a second, some of which the reading takes.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// The kernel measures its programs in one second of ten: two readings of its clock a run are a third of a small program.
+/// The kernel measures its programs in one second of ten: two readings of its clock a run are a third of a small
+/// program.
 const MEASURE_TURNS: u64 = 10;
 
 /// Every thread of a machine is read from `/proc` every five seconds: 300 processes take 10 ms.
@@ -217,9 +219,9 @@ impl Observation {
         }
     }
 
-    /// The share of a core that the observer used, which the budget judges at the end of each window: of the programs in the
-    /// window, and of this thread since the last judgement. What it does every ten seconds, such as texts of stacks, is in
-    /// that.
+    /// The share of a core that the observer used, which the budget judges at the end of each window: of the programs
+    /// in the window, and of this thread since the last judgement. What it does every ten seconds, such as texts of
+    /// stacks, is in that.
     fn count_own_cost(&mut self) {
         let now = self.own_time();
         let own_share = share_between(std::mem::replace(&mut self.own, now), now);

@@ -1,7 +1,7 @@
 //! What is observed, part by part: each can be shed and restored on its own.
 //!
-//! Invariants: parts that are wanted together share the programs at the events that they need. What is shed keeps its maps,
-//! so that nothing is counted twice when it is back.
+//! Invariants: parts that are wanted together share the programs at the events that they need. What is shed keeps its
+//! maps, so that nothing is counted twice when it is back.
 //! Failure: where the kernel refuses the programs of all parts together, each part has its own, or its own reason.
 
 use std::rc::Rc;
@@ -215,8 +215,8 @@ impl Loaded {
         all
     }
 
-    /// The cost of each part's programs so far: of one that parts share, each has an equal share. What programs missed is in
-    /// [`Loaded::missed`].
+    /// The cost of each part's programs so far: of one that parts share, each has an equal share. What programs missed
+    /// is in [`Loaded::missed`].
     pub(super) fn run_times(&self) -> Vec<(&'static str, RunTime)> {
         let mut out: Vec<(&'static str, RunTime)> = Vec::new();
         for programs in self.all_programs() {

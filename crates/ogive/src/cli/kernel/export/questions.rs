@@ -66,7 +66,8 @@ impl Questions {
         Self { sent: sent.clone(), filter: filter.clone(), groups, all: asked.iter().map(kind).collect() }
     }
 
-    /// Begins to answer what is not answered yet and not shed; returns the parts that failed, with the question and the reason.
+    /// Begins to answer what is not answered yet and not shed; returns the parts that failed, with the question and the
+    /// reason.
     pub(super) fn load_missing(&mut self, is_shed: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut failed = Vec::new();
         let Self { sent, filter, groups, all } = self;

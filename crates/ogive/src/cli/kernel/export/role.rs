@@ -1,7 +1,7 @@
 //! The observer inside a server or a broker: `[kernel]` of their files, and its cells among their own.
 //!
-//! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; the role starts all the same, and SIGHUP
-//! tries it again. Off means off: without a part or a question no thread runs and nothing is loaded.
+//! Failure: what the kernel refuses is one line of the log and `ogive_kernel_failed`; the role starts all the same, and
+//! SIGHUP tries it again. Off means off: without a part or a question no thread runs and nothing is loaded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,7 +74,8 @@ impl KernelRole {
         Ok(Self { settings: Some(settings) })
     }
 
-    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is polled.
+    /// Observes until the role ends. Called within the runtime: signals are handled from then on, not from when this is
+    /// polled.
     pub(crate) fn run(self, door: Arc<Door>) -> impl Future<Output = ()> {
         let started = self.settings.map(|settings| {
             let running = observation::start(settings, door.meters.cells.clone());

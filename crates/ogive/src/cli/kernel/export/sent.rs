@@ -1,4 +1,5 @@
-//! Series that come and go while the observer runs: what is measured goes in once a second, and the exporter takes each of it once.
+//! Series that come and go while the observer runs: what is measured goes in once a second, and the exporter takes each
+//! of it once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! Invariants: every sample and every microsecond is in one text. What makes a text too long is merged into `[other]`,
 //! what found no room in the kernel's maps is `[lost]`, so that the totals stay.
-//! Limits: [`TEXT_BYTES_MAX`] for a text. When the kernel's maps fill up others take their place: samples of the moment that
-//! this takes, and a wait that goes on then, are not counted.
+//! Limits: [`TEXT_BYTES_MAX`] for a text. When the kernel's maps fill up others take their place: samples of the moment
+//! that this takes, and a wait that goes on then, are not counted.
 //! Failure: when the kernel refuses those, the full ones go on, and an observer tries again at the next text.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! What threads did between two readings, added up by group.
 //!
-//! Invariants: what a thread did is in one sum, once. A thread that ended between the two halves of a reading is known for
-//! one more, which has its end.
+//! Invariants: what a thread did is in one sum, once. A thread that ended between the two halves of a reading is known
+//! for one more, which has its end.
 
 use std::collections::HashMap;
 

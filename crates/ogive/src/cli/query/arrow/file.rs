@@ -2,8 +2,8 @@
 //!
 //! Format: arrow.apache.org/docs/format/Columnar.html and its `format/{Schema,Message,File}.fbs`, metadata version 5,
 //! little endian, nothing compressed. docs/formats/arrow.md says what Ogive puts in.
-//! Invariants: a column has as many buffers as its type says and each is as long as its rows need; a message and each buffer
-//! in it begins at a multiple of [`ALIGNMENT`] of the file, so that a reader can map it.
+//! Invariants: a column has as many buffers as its type says and each is as long as its rows need; a message and each
+//! buffer in it begins at a multiple of [`ALIGNMENT`] of the file, so that a reader can map it.
 
 use super::flat::{Field as Slot, Table, buffer};
 

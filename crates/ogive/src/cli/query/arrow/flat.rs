@@ -1,6 +1,7 @@
 //! FlatBuffers that are written and never read here: the metadata of Arrow files.
 //!
-//! Format: flatbuffers.dev/internals. Children stand behind their parents, so that every offset points forward as it must.
+//! Format: flatbuffers.dev/internals. Children stand behind their parents, so that every offset points forward as it
+//! must.
 //! Limits: a message is some KB; the 2 GiB of a 32 bit offset are asserted.
 
 /// A table: its fields by slot, `None` for the default value.
@@ -54,7 +55,8 @@ fn point(out: &mut [u8], from: usize, to: usize) {
 
 /// Writes the table with all that it points to; where it is.
 fn table(out: &mut Vec<u8>, fields: &Table) -> usize {
-    // Large fields first: each is then aligned automatically, because the table begins four bytes before a multiple of eight.
+    // Large fields first: each is then aligned automatically, because the table begins four bytes before a multiple of
+    // eight.
     let mut order: Vec<usize> = (0..fields.len()).filter(|slot| fields[*slot].is_some()).collect();
     let size = |slot: usize| fields[slot].as_ref().map_or(0, Field::size);
     order.sort_by_key(|slot| std::cmp::Reverse(size(*slot)));

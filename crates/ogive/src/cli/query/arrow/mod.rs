@@ -1,6 +1,7 @@
 //! An answer as an Arrow IPC file: what pandas, Polars, DuckDB and R read without a conversion.
 //!
-//! Format: docs/formats/arrow.md. A row is a point; labels are dictionary columns; a native histogram is a struct with its bins.
+//! Format: docs/formats/arrow.md. A row is a point; labels are dictionary columns; a native histogram is a struct with
+//! its bins.
 //! Limits: [`BATCH_ROWS`].
 
 mod file;
