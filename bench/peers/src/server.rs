@@ -122,10 +122,15 @@ impl Server {
         Ok(fs::read_to_string(format!("/proc/{}/{file}", self.child.id()))?)
     }
 
+    /// Its `stat` from the state on, which follows the name.
+    fn stat(&self) -> anyhow::Result<String> {
+        let stat = self.proc("stat")?;
+        Ok(stat.rsplit_once(')').context("stat has a name")?.1.trim_start().to_owned())
+    }
+
     /// Processor time of the process so far, user and system.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = self.proc("stat")?;
-        let after_name = stat.rsplit_once(')').context("stat has a name")?.1;
+        let after_name = self.stat()?;
         let fields: Vec<u64> =
             after_name.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
         // Linux counts them in ticks of 10 ms for user space, on every architecture.
@@ -171,11 +176,16 @@ impl Server {
         }
     }
 
-    /// Ends as an operator would, and waits.
-    pub fn terminate(mut self) -> anyhow::Result<()> {
+    /// Ends as an operator would, and waits; returns the processor time of its whole life.
+    pub fn terminate(mut self) -> anyhow::Result<Duration> {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        // Its figures stay until somebody waits for it.
+        while !self.stat()?.starts_with('Z') {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let cpu = self.cpu()?;
         self.child.wait()?;
-        Ok(())
+        Ok(cpu)
     }
 
     /// Ends as a power switch would.
@@ -185,18 +195,13 @@ impl Server {
         Ok(())
     }
 
-    /// Has everything written as it stays: Ogive and VictoriaMetrics as when they end, Prometheus as when it compacts.
-    pub fn store(mut self) -> anyhow::Result<Stored> {
+    /// Has everything written as it stays: Ogive as when it ends, Prometheus as when it compacts, VictoriaMetrics as when
+    /// it flushes.
+    pub fn store(self) -> anyhow::Result<Stored> {
         match self.peer {
             Peer::Ogive => {
-                Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
-                // Its figures stay until somebody waits for it.
-                while !self.has_ended()? {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                let cpu = self.cpu()?;
-                self.child.wait()?;
-                Ok(Stored { cpu, bytes: bytes_under(&self.data)? })
+                let data = self.data.clone();
+                Ok(Stored { cpu: self.terminate()?, bytes: bytes_under(&data)? })
             }
             Peer::Prometheus => {
                 let (status, body) = self.post("/api/v1/admin/tsdb/snapshot")?;
@@ -214,11 +219,6 @@ impl Server {
                 Ok(Stored { cpu, bytes: bytes_under(&data.join("vm"))? })
             }
         }
-    }
-
-    fn has_ended(&self) -> anyhow::Result<bool> {
-        let stat = self.proc("stat")?;
-        Ok(stat.rsplit_once(')').context("stat has a name")?.1.trim_start().starts_with('Z'))
     }
 }
 

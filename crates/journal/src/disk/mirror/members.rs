@@ -30,13 +30,18 @@ pub(super) struct End {
 
 impl End {
     pub(super) fn path(&self, inner: &Path) -> PathBuf {
-        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
+        path_in(&self.root, inner)
     }
 
     /// How much room `inner` has, or the root while there is no such directory.
     pub(super) fn space(&self, inner: &Path) -> Result<Space, Error> {
         self.disk.space(&self.path(inner)).or_else(|_| self.disk.space(&self.root))
     }
+}
+
+/// `inner` in a directory, which an empty one names itself.
+fn path_in(root: &Path, inner: &Path) -> PathBuf {
+    if inner.as_os_str().is_empty() { root.to_owned() } else { root.join(inner) }
 }
 
 /// A member as the mirror holds it. It keeps its place as long as the mirror lives.
@@ -247,7 +252,7 @@ impl Slot {
     }
 
     pub(super) fn path(&self, inner: &Path) -> PathBuf {
-        if inner.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inner) }
+        path_in(&self.root, inner)
     }
 }
 
